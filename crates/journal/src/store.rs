@@ -1,0 +1,94 @@
+//! The port to a store of runs.
+
+use crate::{
+    append::{Admission, Admitted, Append, Appended, ClaimRequest, Claimed, RenewRequest, Renewed},
+    hub::Hub,
+    row::{Command, Commanded, InboxEntry, RunFilter, RunRef, RunRow, ScopeBooks, ScopeKey},
+};
+use portolan_core::{
+    Fut,
+    event::Recorded,
+    ids::{Epoch, Seq, TenantId},
+    money::NanoUsd,
+    time::Timestamp,
+};
+
+/// Why a store did not answer. What it says about the world decides what the caller may do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JournalError {
+    /// Nothing was written. It may be tried again.
+    #[error("the store did not commit: {0}")]
+    NotCommitted(String),
+    /// Nobody knows whether it was written: read back before anything else.
+    #[error("the outcome of the commit is unknown: {0}")]
+    Unknown(String),
+    /// What is stored cannot be read.
+    #[error("what is stored cannot be read: {0}")]
+    Corrupt(String),
+}
+
+/// A store of runs and their journals.
+///
+/// Contract: every method is one transaction. What a method reports as committed survives any crash. Appends of several
+/// runs may share a flush, but each is judged alone: one that is fenced or refused never undoes its neighbours. The store
+/// never retries. After a commit it tells the hub, and only then.
+pub trait JournalStore: Send + Sync + std::fmt::Debug {
+    /// Creates a run with its first event, holds its money and claims its idempotency key.
+    fn admit(&self, admission: Admission) -> Fut<'_, Result<Admitted, JournalError>>;
+
+    /// Takes runs that are queued, due, or whose owner is dead, oldest first. Each claim raises the run's epoch; a
+    /// re-drive is counted before anybody looks at the journal.
+    fn claim(&self, request: ClaimRequest) -> Fut<'_, Result<Vec<Claimed>, JournalError>>;
+
+    /// Writes the next piece of a journal if the epoch holds.
+    fn append(&self, append: Append) -> Fut<'_, Result<Appended, JournalError>>;
+
+    /// Extends the leases of an owner and notes the active time of its runs.
+    fn renew(&self, request: RenewRequest) -> Fut<'_, Result<Renewed, JournalError>>;
+
+    /// Gives runs back so that another worker can claim them at once. Stale epochs are skipped.
+    fn release(&self, runs: Vec<(RunRef, Epoch)>) -> Fut<'_, Result<(), JournalError>>;
+
+    /// Puts a command into the inbox of a run, without an epoch.
+    fn command(
+        &self,
+        run: RunRef,
+        command: Command,
+        at: Timestamp,
+    ) -> Fut<'_, Result<Commanded, JournalError>>;
+
+    /// The commands that wait for the owner of a run.
+    fn inbox(&self, run: RunRef) -> Fut<'_, Result<Vec<InboxEntry>, JournalError>>;
+
+    /// Events strictly after a place, at most so many, dense and in order.
+    fn read(&self, run: RunRef, after: Seq, max: u32) -> Fut<'_, Result<Vec<Recorded>, JournalError>>;
+
+    /// The row of a run.
+    fn run(&self, run: RunRef) -> Fut<'_, Result<Option<RunRow>, JournalError>>;
+
+    /// The rows of a tenant, newest first.
+    fn list(
+        &self,
+        tenant: TenantId,
+        filter: RunFilter,
+        max: u32,
+    ) -> Fut<'_, Result<Vec<RunRow>, JournalError>>;
+
+    /// Sets the limit of a budget scope and opens its books, or closes it with its books.
+    fn set_scope_limit(
+        &self,
+        tenant: TenantId,
+        scope: ScopeKey,
+        limit: Option<NanoUsd>,
+    ) -> Fut<'_, Result<(), JournalError>>;
+
+    /// The books of a scope that has a limit.
+    fn scope_books(
+        &self,
+        tenant: TenantId,
+        scope: ScopeKey,
+    ) -> Fut<'_, Result<Option<ScopeBooks>, JournalError>>;
+
+    /// Where commits are announced within this process.
+    fn hub(&self) -> &Hub;
+}
