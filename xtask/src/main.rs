@@ -1,1 +1,69 @@
-fn main() {}
+//! The project's own chores: checks, tests, conformance and benchmarks, each one word of `cargo xtask`.
+//!
+//! Every command starts ordinary programs, shows their output as it comes and ends with the first thing that is wrong, in words.
+//! Nothing here is linked into the product.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a tool for developers works on files, processes and a terminal"
+)]
+
+mod bench;
+mod check;
+mod conformance;
+mod failure;
+mod layering;
+mod metadata;
+mod program;
+mod repo;
+mod test;
+mod tools;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::{failure::Failure, repo::Repo};
+
+/// Builds, checks and tests Portolan.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Everything that is judged without running a test: format, lints, layering, licences, spelling, guards.
+    Check(check::Arguments),
+    /// Installs what the tests need, runs every lane and prints how long each took.
+    Test(test::Arguments),
+    /// Runs the loop's recorded scenarios against this build.
+    Conformance(conformance::Arguments),
+    /// Runs one benchmark program, or all of them.
+    Bench(bench::Arguments),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match dispatch(&arguments.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.print();
+            failure.exit_code()
+        }
+    }
+}
+
+fn dispatch(command: &Command) -> Result<(), Failure> {
+    let repo = Repo::find();
+    match command {
+        Command::Check(arguments) => check::run(&repo, arguments),
+        Command::Test(arguments) => test::run(&repo, arguments),
+        Command::Conformance(arguments) => conformance::run(&repo, arguments),
+        Command::Bench(arguments) => bench::run(&repo, arguments),
+    }
+}
