@@ -69,8 +69,11 @@ pub enum ConfigurationError {
         reason: String,
     },
     /// The context cannot be written as JSON.
-    #[error("the context cannot be written as JSON")]
-    Context(#[source] serde_json::Error),
+    #[error("the context cannot be written as JSON: {reason}")]
+    Context {
+        /// Why.
+        reason: String,
+    },
     /// An instruction could not be rendered.
     #[error("instruction {position} cannot be rendered: {reason}")]
     Instruction {

@@ -1,0 +1,4 @@
+//! Tools that come with the loop.
+
+pub mod function;
+pub mod resource;
