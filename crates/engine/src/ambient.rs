@@ -1,0 +1,72 @@
+//! The real clock and the real randomness: the one module of the engine that may touch them.
+
+use portolan_core::{
+    Fut,
+    entropy::Entropy,
+    time::{Clock, Timestamp},
+};
+use std::time::{Duration, Instant, SystemTime};
+
+/// The clock of the machine, with tokio's timer.
+#[derive(Debug, Clone, Copy)]
+pub struct SystemClock {
+    origin: Instant,
+}
+
+impl SystemClock {
+    /// Starts counting monotonic time now.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the clock that the ban points to"
+    )]
+    pub fn new() -> Self {
+        Self {
+            origin: Instant::now(),
+        }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the clock that the ban points to"
+    )]
+    fn now(&self) -> Timestamp {
+        let since_epoch = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        Timestamp(i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX))
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the timer that the ban points to"
+    )]
+    fn sleep_ms(&self, ms: u64) -> Fut<'static, ()> {
+        Box::pin(tokio::time::sleep(Duration::from_millis(ms)))
+    }
+}
+
+/// The randomness of the operating system.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OsEntropy;
+
+impl Entropy for OsEntropy {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the source that the ban points to"
+    )]
+    fn fill(&self, buffer: &mut [u8]) {
+        getrandom::fill(buffer).expect("an operating system that gives no randomness cannot run a server");
+    }
+}
