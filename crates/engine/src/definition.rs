@@ -6,7 +6,7 @@ use crate::{
 };
 use portolan_agent::{
     codec::SchemaCodec,
-    machine::{Configured, ResultCodec},
+    machine::Configured,
     workspace::Policy,
 };
 use portolan_core::{

@@ -112,6 +112,8 @@ struct Drive<'a> {
     baseline: Manifest,
     /// The workspace after the last committed step.
     files: Manifest,
+    /// Whether the files are still to be put back: a tool step in doubt decides about them.
+    restore_owed: bool,
     /// How much of the machine's trace was looked at.
     trace_seen: usize,
     /// Refused results that the journal has already.

@@ -123,8 +123,14 @@ pub trait WorkspaceHost: Send + Sync {
 /// What a ledger knows about an invocation that was started and not answered.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LedgerAnswer {
-    /// It ran, and this came of it.
-    Ran(Result<Value, ToolError>),
+    /// It ran.
+    Ran {
+        /// What came of it.
+        outcome: Result<Value, ToolError>,
+        /// Whether the workspace still is as the invocation left it. Otherwise what it changed is lost, and the files of
+        /// the last committed step are put back.
+        workspace_kept: bool,
+    },
     /// It never began.
     NeverRan,
     /// Nobody can tell.

@@ -18,14 +18,13 @@ use portolan_core::{
     ids::{Epoch, Seq, StepKind},
     manifest::Manifest,
     time::Timestamp,
-    tool::ToolClass,
 };
 use portolan_journal::{Progress, RunRef, RunStatus};
 use serde_json::value::to_raw_value;
 use std::sync::Arc;
 
 /// Re-drives without progress after which a run is quarantined.
-pub const MAX_REDRIVES: u32 = 5;
+pub(super) const MAX_REDRIVES: u32 = 5;
 
 /// Events that are read at once.
 const PAGE: u32 = 512;
@@ -249,7 +248,10 @@ impl<'a> Ground<'a> {
         };
         self.writer.push(&Event::RunStarted(Box::new(started)), None)?;
         let manifest = manifest.unwrap_or_default();
-        Ok(self.ready(configuration, equipment, (manifest.clone(), manifest), began_at))
+        Ok(Begun::Drive(
+            self.ready(configuration, equipment, (manifest.clone(), manifest)),
+            began_at,
+        ))
     }
 
     #[expect(
@@ -312,38 +314,21 @@ impl<'a> Ground<'a> {
             for change in &self.facts.file_changes {
                 files.apply(change);
             }
-            if let Some(workspace) = &equipment.workspace
-                && !self.workspace_is_ahead(&equipment).await
-                && let Err(error) = workspace::restore(workspace, &files, &*self.deps.blobs).await
-            {
-                let message = format!("the files of the last committed step cannot be put back: {error}");
-                return quarantine(self.writer, message).await;
-            }
         }
-        let began_at = started.began_at;
-        Ok(self.ready(configuration, equipment, (baseline, files), began_at))
-    }
-
-    /// Whether the workspace holds the work of an invocation that ran and was not journaled: its ledger knows the answer,
-    /// so its files are kept too.
-    async fn workspace_is_ahead(&self, equipment: &Equipment) -> bool {
-        let Some((step, dispatch)) = self
+        let tool_in_doubt = self
             .facts
             .in_doubt()
-            .filter(|(step, _)| step.kind == StepKind::Tool)
-        else {
-            return false;
-        };
-        let is_once = equipment
-            .tools
-            .iter()
-            .any(|tool| tool.class(&serde_json::Value::Null) == ToolClass::Once);
-        let key = portolan_core::ids::IdempotencyKey::new(self.run.run, step, dispatch.attempt);
-        is_once
-            && matches!(
-                self.deps.ledger.outcome(&key).await,
-                crate::ports::LedgerAnswer::Ran(_)
-            )
+            .is_some_and(|(step, _)| step.kind == StepKind::Tool);
+        let has_workspace = equipment.workspace.is_some();
+        let mut drive = self.ready(configuration, equipment, (baseline, files));
+        drive.restore_owed = has_workspace;
+        if !tool_in_doubt && let Err(interrupt) = drive.restore_owed_files().await {
+            return match interrupt {
+                Interrupt::Fail(failure) => quarantine(drive.writer, failure.message).await,
+                other => Err(other),
+            };
+        }
+        Ok(Begun::Drive(drive, started.began_at))
     }
 
     fn ready(
@@ -351,8 +336,7 @@ impl<'a> Ground<'a> {
         configuration: Configuration,
         equipment: Equipment,
         (baseline, files): (Manifest, Manifest),
-        began_at: Timestamp,
-    ) -> Begun<'a> {
+    ) -> Box<Drive<'a>> {
         let Self {
             deps,
             run,
@@ -369,25 +353,23 @@ impl<'a> Ground<'a> {
         };
         let price = deps.prices.price(&configuration.model);
         let rejections_known = facts.rejections;
-        Begun::Drive(
-            Box::new(Drive {
-                deps,
-                run,
-                configuration,
-                equipment,
-                model,
-                price,
-                writer,
-                facts,
-                active,
-                signals,
-                input: InputBytes::default(),
-                baseline,
-                files,
-                trace_seen: 0,
-                rejections_known,
-            }),
-            began_at,
-        )
+        Box::new(Drive {
+            deps,
+            run,
+            configuration,
+            equipment,
+            model,
+            price,
+            writer,
+            facts,
+            active,
+            signals,
+            input: InputBytes::default(),
+            baseline,
+            files,
+            restore_owed: false,
+            trace_seen: 0,
+            rejections_known,
+        })
     }
 }

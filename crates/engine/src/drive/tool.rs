@@ -116,26 +116,43 @@ impl Drive<'_> {
     }
 
     /// Decides about an invocation that was started and not answered. `None`: it runs, under the same key.
+    ///
+    /// The workspace may hold a part of its work. Unless the ledger vouches for the whole, the files of the last committed
+    /// step are put back first.
     async fn resolve_doubt(
         &mut self,
         step: StepId,
         key: &IdempotencyKey,
         class: ToolClass,
     ) -> Result<Option<Outcome>, Interrupt> {
-        match class {
-            ToolClass::Pure | ToolClass::Idempotent => Ok(None),
-            ToolClass::Once => match self.deps.ledger.outcome(key).await {
-                LedgerAnswer::Ran(outcome) => Ok(Some(outcome)),
-                LedgerAnswer::NeverRan => Ok(None),
-                LedgerAnswer::NobodyKnows => {
-                    let ambiguous = StepAmbiguous {
-                        message: UNKNOWN_OUTCOME.to_owned(),
-                    };
-                    self.writer
-                        .push(&Event::StepAmbiguous(ambiguous), Some((step, Attempt::FIRST)))?;
-                    Ok(Some(Err(ToolError::Unknown(UNKNOWN_OUTCOME.to_owned()))))
+        let answer = match class {
+            ToolClass::Pure | ToolClass::Idempotent => LedgerAnswer::NeverRan,
+            ToolClass::Once => self.deps.ledger.outcome(key).await,
+        };
+        match answer {
+            LedgerAnswer::Ran {
+                outcome,
+                workspace_kept,
+            } => {
+                if workspace_kept {
+                    self.restore_owed = false;
                 }
-            },
+                self.restore_owed_files().await?;
+                Ok(Some(outcome))
+            }
+            LedgerAnswer::NeverRan => {
+                self.restore_owed_files().await?;
+                Ok(None)
+            }
+            LedgerAnswer::NobodyKnows => {
+                self.restore_owed_files().await?;
+                let ambiguous = StepAmbiguous {
+                    message: UNKNOWN_OUTCOME.to_owned(),
+                };
+                self.writer
+                    .push(&Event::StepAmbiguous(ambiguous), Some((step, Attempt::FIRST)))?;
+                Ok(Some(Err(ToolError::Unknown(UNKNOWN_OUTCOME.to_owned()))))
+            }
         }
     }
 

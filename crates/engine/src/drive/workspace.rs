@@ -4,6 +4,7 @@ use super::{Drive, Interrupt};
 use crate::ports::Seed;
 use portolan_core::{
     digest::Digest,
+    failure::{FailureKind, RunFailure},
     manifest::{Entry, Manifest, ManifestChange},
     workspace::{Workspace, WorkspaceError},
 };
@@ -128,6 +129,22 @@ async fn keep(
 }
 
 impl Drive<'_> {
+    /// Puts back the files of the last committed step, if the beginning left that to the step in doubt.
+    pub(super) async fn restore_owed_files(&mut self) -> Result<(), Interrupt> {
+        if !std::mem::take(&mut self.restore_owed) {
+            return Ok(());
+        }
+        let Some(workspace) = &self.equipment.workspace else {
+            return Ok(());
+        };
+        restore(workspace, &self.files, &*self.deps.blobs)
+            .await
+            .map_err(|error| {
+                let message = format!("the files of the last committed step cannot be put back: {error}");
+                Interrupt::Fail(RunFailure::new(FailureKind::Quarantined, message))
+            })
+    }
+
     /// What the step changed since the last committed one, with its contents kept.
     ///
     /// A workspace that cannot be looked at does not undo a step that ran: the step commits without a change, and the end
