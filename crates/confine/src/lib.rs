@@ -26,5 +26,5 @@ pub use globs::{DenyGlobs, GlobError};
 pub use path::{PathError, RelPath};
 pub use process::{CommandOutput, CommandSpec, RunError, run};
 pub use restore::{RestoreError, RestoreReport, restore};
-pub use root::{AccessError, Root, RootError};
+pub use root::{AccessError, Directory, Root, RootError};
 pub use scan::{ScanError, ScanLimits, Scanner};

@@ -13,9 +13,9 @@ use std::{
 
 /// How far apart two changes must be to get different times: two ticks of the slowest clock that kernels are built with,
 /// and some reserve.
-const FINE_STEP_NS: i128 = 50_000_000;
+const FINE_STEP_NS: i64 = 50_000_000;
 /// The same for a file system that counts in whole seconds or, as some do, in pairs of them.
-const COARSE_STEP_NS: i128 = 2_000_000_000;
+const COARSE_STEP_NS: i64 = 2_000_000_000;
 
 /// What the file system says of a file. A change of content changes at least one of these.
 ///
@@ -28,8 +28,8 @@ pub(super) struct Stamp {
     pub(super) file: FileId,
     pub(super) size: u64,
     pub(super) mode: u32,
-    modified: i128,
-    changed: i128,
+    modified: i64,
+    changed: i64,
 }
 
 /// Which file it is, whatever its names are.
@@ -41,7 +41,7 @@ pub(super) struct FileId {
 
 /// The time of the clock that stamps files, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Now(i128);
+pub(super) struct Now(i64);
 
 /// What is known of a file.
 #[derive(Debug)]
@@ -52,6 +52,13 @@ pub(super) struct Line {
     /// change time. If not, the same stamp proves nothing, and the file is hashed again.
     settled: bool,
     seen: AtomicU32,
+}
+
+impl Line {
+    /// The digest of a file that is exactly as it was when it was hashed.
+    pub(super) fn digest(&self, stamp: &Stamp) -> Option<Digest> {
+        (self.settled && self.stamp == *stamp).then_some(self.digest)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -70,13 +77,13 @@ impl Stamp {
             },
             size: u64::try_from(stat.st_size).unwrap_or_default(),
             mode: stat.st_mode,
-            modified: nanoseconds(stat.st_mtime.into(), stat.st_mtime_nsec.into()),
-            changed: nanoseconds(stat.st_ctime.into(), stat.st_ctime_nsec.into()),
+            modified: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
+            changed: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),
         }
     }
 
     /// The change time, for the reason of an entry without a digest: touching it is then a change.
-    pub(super) const fn changed(&self) -> i128 {
+    pub(super) const fn changed(&self) -> i64 {
         self.changed
     }
 
@@ -86,7 +93,7 @@ impl Stamp {
         } else {
             FINE_STEP_NS
         };
-        self.changed < now.0 - step
+        self.changed < now.0.saturating_sub(step)
     }
 }
 
@@ -94,7 +101,10 @@ impl Now {
     /// Reads the clock from which local file systems take their times.
     pub(super) fn read() -> Self {
         let now = clock_gettime(ClockId::RealtimeCoarse);
-        Self(nanoseconds(now.tv_sec.into(), now.tv_nsec.into()))
+        Self(nanoseconds(
+            now.tv_sec,
+            u64::try_from(now.tv_nsec).unwrap_or_default(),
+        ))
     }
 }
 
@@ -105,16 +115,11 @@ impl Cache {
         self.began = now;
     }
 
-    /// Whether anything is known of the file, so that it is worth asking for its stamp.
-    pub(super) fn knows(&self, file: &FileId) -> bool {
-        self.lines.contains_key(file)
-    }
-
-    /// The digest of a file that is exactly as it was when it was hashed.
-    pub(super) fn digest(&self, stamp: &Stamp) -> Option<Digest> {
-        let line = self.lines.get(&stamp.file)?;
+    /// What is known of a file, if anything is, so that it is worth asking for its stamp.
+    pub(super) fn line(&self, file: FileId) -> Option<&Line> {
+        let line = self.lines.get(&file)?;
         line.seen.store(self.scan, Ordering::Relaxed);
-        (line.settled && line.stamp == *stamp).then_some(line.digest)
+        Some(line)
     }
 
     /// Takes in what was hashed.
@@ -160,8 +165,11 @@ impl Hasher for InodeHasher {
     }
 }
 
-fn nanoseconds(seconds: i128, nanoseconds: i128) -> i128 {
-    seconds * 1_000_000_000 + nanoseconds
+/// A time since the epoch. A program may set any modification time; one that does not fit wraps, and is still compared.
+fn nanoseconds(seconds: i64, nanoseconds: u64) -> i64 {
+    seconds
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add_unsigned(nanoseconds)
 }
 
 #[cfg(test)]
@@ -169,7 +177,7 @@ mod tests {
     use super::{Cache, FileId, Now, Stamp};
     use portolan_core::digest::Digest;
 
-    const BASE: i128 = 1_700_000_000_000_000_001;
+    const BASE: i64 = 1_700_000_000_000_000_001;
 
     fn stamp() -> Stamp {
         Stamp {
@@ -181,7 +189,11 @@ mod tests {
         }
     }
 
-    fn cache(began: i128) -> Cache {
+    fn digest(cache: &Cache, stamp: &Stamp) -> Option<Digest> {
+        cache.line(stamp.file)?.digest(stamp)
+    }
+
+    fn cache(began: i64) -> Cache {
         let mut cache = Cache::default();
         cache.begin(Now(began));
         cache.learn(vec![(stamp(), Digest::of(b"abc"))]);
@@ -192,7 +204,7 @@ mod tests {
     #[test]
     fn the_same_stamp_is_the_same_file() {
         let cache = cache(BASE + 1_000_000_000);
-        assert_eq!(cache.digest(&stamp()), Some(Digest::of(b"abc")));
+        assert_eq!(digest(&cache, &stamp()), Some(Digest::of(b"abc")));
         for other in [
             Stamp { size: 4, ..stamp() },
             Stamp {
@@ -212,14 +224,14 @@ mod tests {
                 ..stamp()
             },
         ] {
-            assert_eq!(cache.digest(&other), None, "{other:?}");
+            assert_eq!(digest(&cache, &other), None, "{other:?}");
         }
     }
 
     #[test]
     fn a_file_that_just_changed_is_hashed_again() {
-        assert_eq!(cache(BASE + 10_000_000).digest(&stamp()), None);
-        assert_eq!(cache(BASE - 1_000_000_000).digest(&stamp()), None);
+        assert_eq!(digest(&cache(BASE + 10_000_000), &stamp()), None);
+        assert_eq!(digest(&cache(BASE - 1_000_000_000), &stamp()), None);
     }
 
     #[test]
@@ -236,11 +248,11 @@ mod tests {
     fn what_is_gone_is_forgotten() {
         let mut cache = cache(BASE + 1_000_000_000);
         cache.begin(Now(BASE + 2_000_000_000));
-        cache.digest(&stamp());
+        let _ = digest(&cache, &stamp());
         cache.end();
-        assert!(cache.knows(&stamp().file));
+        assert!(cache.line(stamp().file).is_some());
         cache.begin(Now(BASE + 3_000_000_000));
         cache.end();
-        assert!(!cache.knows(&stamp().file));
+        assert!(cache.line(stamp().file).is_none());
     }
 }

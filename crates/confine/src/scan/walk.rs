@@ -240,12 +240,12 @@ impl<'a> Walk<'a> {
     /// The entry of a regular file; none if it is gone.
     fn file(&self, directory: BorrowedFd<'_>, name: &CStr, inode: u64, output: &mut Output) -> Option<Entry> {
         // The directory told the inode, so that a file nobody knows is opened without asking for its stamp first.
-        if self.cache.knows(&FileId {
+        if let Some(line) = self.cache.line(FileId {
             device: self.device,
             inode,
         }) {
             let stamp = Stamp::of(&statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?);
-            if let Some(digest) = self.cache.digest(&stamp) {
+            if let Some(digest) = line.digest(&stamp) {
                 return Some(file_entry(digest, stamp.size, stamp.mode));
             }
         }
