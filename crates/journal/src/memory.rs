@@ -12,8 +12,9 @@ use crate::{
 };
 use portolan_core::{
     Fut,
+    digest::Digest,
     event::Recorded,
-    ids::{Epoch, Seq, TenantId},
+    ids::{Epoch, RunId, Seq, TenantId},
     money::NanoUsd,
     time::Timestamp,
 };
@@ -32,7 +33,7 @@ pub struct MemoryJournal {
 #[derive(Debug, Default)]
 struct State {
     runs: BTreeMap<RunRef, Run>,
-    keys: HashMap<(TenantId, String), (portolan_core::digest::Digest, RunRef, Timestamp)>,
+    keys: HashMap<(TenantId, String), (Digest, RunRef, Timestamp)>,
     scopes: BTreeMap<(TenantId, ScopeKey), ScopeBooks>,
 }
 
@@ -176,13 +177,16 @@ impl State {
                 continue;
             };
             let row = &mut run.row;
-            if row.epoch > Epoch(0) && row.progress.status != RunStatus::Waiting {
+            let waits = row.progress.status == RunStatus::Waiting;
+            // A run that waited and was woken as agreed is not re-driven; one whose owner died is, whatever it did.
+            if row.epoch > Epoch(0) && (!waits || row.owner.is_some()) {
                 row.redrives += 1;
             }
             row.epoch = Epoch(row.epoch.0 + 1);
             row.owner = Some(request.claim.owner);
             row.lease_until = Some(request.claim.lease_until);
-            row.wake_at = None;
+            // While the run still waits, the time stays: an owner that dies before it goes on must not strand it.
+            row.wake_at = row.wake_at.filter(|_| waits);
             claimed.push(Claimed {
                 run: at,
                 epoch: row.epoch,
@@ -212,6 +216,7 @@ impl State {
         if kept.row.epoch != epoch || kept.row.progress.status.is_terminal() {
             return Appended::Fenced;
         }
+        let waited = kept.row.progress.status == RunStatus::Waiting;
         kept.push(events, at);
         kept.inbox.retain(|entry| !consumed.contains(&entry.id));
         let row = &mut kept.row;
@@ -252,8 +257,12 @@ impl State {
         if ended || release.is_some() {
             kept.row.owner = None;
             kept.row.lease_until = None;
-            kept.row.wake_at = release.and_then(|release| release.wake_at);
         }
+        let still_waits = waited && kept.row.progress.status == RunStatus::Waiting;
+        kept.row.wake_at = match release {
+            Some(release) => release.wake_at,
+            None => kept.row.wake_at.filter(|_| still_waits),
+        };
         if ended {
             let held = std::mem::take(&mut kept.row.reserved);
             kept.inbox.clear();
@@ -272,6 +281,17 @@ impl State {
             },
             None => Appended::Committed { last_seq, inbox },
         }
+    }
+
+    /// What the runs of a scope hold that have not ended. Books that open begin with it: each of those runs will take its
+    /// part out again.
+    fn held(&self, tenant: TenantId, scope: &ScopeKey) -> NanoUsd {
+        let rows = self.runs.values().map(|run| &run.row);
+        let within = rows.filter(|row| match scope {
+            ScopeKey::Tenant => row.at.tenant == tenant,
+            ScopeKey::Agent(agent) => row.at.tenant == tenant && row.agent == *agent,
+        });
+        within.fold(NanoUsd::ZERO, |sum, row| sum.saturating_add(row.reserved))
     }
 
     fn kept(&mut self, run: RunRef) -> &mut Run {
@@ -321,6 +341,19 @@ impl JournalStore for MemoryJournal {
             self.hub.committed(run, Seq(1), false);
         }
         now(admitted)
+    }
+
+    fn idempotent(
+        &self,
+        tenant: TenantId,
+        key: String,
+        at: Timestamp,
+    ) -> Fut<'_, Result<Option<(Digest, RunId)>, JournalError>> {
+        let state = self.state();
+        let held = state.keys.get(&(tenant, key));
+        now(held
+            .filter(|(_, _, expires)| *expires > at)
+            .map(|(fingerprint, made, _)| (*fingerprint, made.run)))
     }
 
     fn claim(&self, request: ClaimRequest) -> Fut<'_, Result<Vec<Claimed>, JournalError>> {
@@ -447,7 +480,14 @@ impl JournalStore for MemoryJournal {
     ) -> Fut<'_, Result<(), JournalError>> {
         let mut state = self.state();
         match limit {
-            Some(limit) => state.scopes.entry((tenant, scope)).or_default().limit = limit,
+            Some(limit) => {
+                let held = state.held(tenant, &scope);
+                let opened = state.scopes.entry((tenant, scope)).or_insert_with(|| ScopeBooks {
+                    reserved: held,
+                    ..ScopeBooks::default()
+                });
+                opened.limit = limit;
+            }
             None => drop(state.scopes.remove(&(tenant, scope))),
         }
         now(())

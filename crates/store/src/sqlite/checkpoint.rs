@@ -1,0 +1,98 @@
+//! Checkpoints: the write-ahead log folded into the database beside the commits, and kept short.
+
+use super::StoreOpenError;
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use rusqlite::Connection;
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicI32, Ordering},
+    },
+    thread::JoinHandle,
+};
+
+/// Pages after which the checkpointer is asked to fold: 8 MiB.
+const FOLD_AFTER: i32 = 2_048;
+
+/// Pages after which the writer waits for the rest to be folded, so that the log starts over: 64 MiB. Under a steady load
+/// the checkpointer never meets the end of the log by itself.
+const START_OVER_AFTER: i32 = 16_384;
+
+/// The writer's side.
+#[derive(Debug)]
+pub(super) struct Checkpoints {
+    pages: Arc<AtomicI32>,
+    asked_at: i32,
+    ask: Sender<()>,
+}
+
+/// Starts the thread that folds.
+pub(super) fn start(connection: Connection) -> Result<(Checkpoints, JoinHandle<()>), io::Error> {
+    let (ask, asked) = bounded(1);
+    let thread = std::thread::Builder::new()
+        .name("store-checkpoint".to_owned())
+        .spawn(move || fold(&connection, &asked))?;
+    let checkpoints = Checkpoints {
+        pages: Arc::default(),
+        asked_at: 0,
+        ask,
+    };
+    Ok((checkpoints, thread))
+}
+
+fn fold(connection: &Connection, asked: &Receiver<()>) {
+    while asked.recv().is_ok() {
+        checkpoint(connection, "PRAGMA wal_checkpoint(PASSIVE)");
+    }
+}
+
+/// Failures are no danger: the log keeps everything, and only grows.
+fn checkpoint(connection: &Connection, sql: &str) {
+    let done = connection
+        .prepare_cached(sql)
+        .and_then(|mut statement| statement.query_row([], |row| row.get::<_, bool>(0)));
+    match done {
+        Ok(was_busy) => tracing::debug!(sql, was_busy, "checkpoint"),
+        Err(error) => tracing::warn!(sql, %error, "a checkpoint failed"),
+    }
+}
+
+impl Checkpoints {
+    /// Counts the pages of the log from the commits of this connection.
+    pub(super) fn watch(&self, connection: &mut Connection) -> Result<(), StoreOpenError> {
+        let pages = Arc::clone(&self.pages);
+        connection.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, count: i32| {
+            pages.store(count, Ordering::Relaxed);
+            Ok(())
+        }))?;
+        Ok(())
+    }
+
+    /// Asks for a checkpoint if the log has grown, and makes one if it is too long.
+    pub(super) fn after_commit(&mut self, connection: &Connection) {
+        let pages = self.pages.load(Ordering::Relaxed);
+        if pages < self.asked_at {
+            self.asked_at = 0;
+        }
+        if pages >= START_OVER_AFTER {
+            checkpoint(connection, "PRAGMA wal_checkpoint(RESTART)");
+            self.asked_at = 0;
+            self.pages.store(0, Ordering::Relaxed);
+        } else if pages - self.asked_at >= FOLD_AFTER {
+            self.asked_at = pages;
+            // One that is asked for already covers this one too.
+            if let Err(TrySendError::Disconnected(())) = self.ask.try_send(()) {
+                tracing::warn!("the checkpointer is gone; the write-ahead log grows");
+            }
+        }
+    }
+}
+
+/// Folds everything at the end, when nobody else is connected, and leaves no log behind.
+pub(super) fn last(connection: Connection) {
+    checkpoint(&connection, "PRAGMA wal_checkpoint(TRUNCATE)");
+    if let Err((_, error)) = connection.close() {
+        tracing::warn!(%error, "the database was not closed");
+    }
+}

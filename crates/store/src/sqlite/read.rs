@@ -1,0 +1,266 @@
+//! The reads, each strict: a row that this build could not have written is corrupt, and never guessed at.
+
+use super::{code, fault::Fault};
+use portolan_core::{
+    agent::{AgentName, AgentVersion},
+    digest::Digest,
+    event::Recorded,
+    ids::{AgentId, Attempt, Epoch, KeyId, OwnerId, RunId, Seq, TenantId},
+    key::ApiKey,
+    time::Timestamp,
+};
+use portolan_journal::{InboxEntry, InboxId, Progress, RunFilter, RunRef, RunRow};
+use rusqlite::{
+    Connection, Row, ToSql, params,
+    types::{Value, ValueRef},
+};
+use serde::de::DeserializeOwned;
+
+const RUN_COLUMNS: &str =
+    "tenant_id, run_id, agent, agent_version, tags, created_at, status, epoch, next_seq, redrives,
+    active_ms, reserved, settled, owner, lease_until, wake_at, cancel_requested_at, progress";
+
+/// Events strictly after a place.
+pub(super) fn journal(
+    connection: &Connection,
+    run: RunRef,
+    after: Seq,
+    max: u32,
+) -> Result<Vec<Recorded>, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT seq, kind, step_id, attempt, payload, at FROM journal_events
+         WHERE tenant_id = ?1 AND run_id = ?2 AND seq > ?3 ORDER BY seq LIMIT ?4",
+    )?;
+    let mut rows = statement.query(params![
+        run.tenant.as_bytes(),
+        run.run.as_bytes(),
+        code::from_count(after.0),
+        max
+    ])?;
+    let mut found = Vec::new();
+    let mut expected = after.next();
+    while let Some(row) = rows.next()? {
+        let event = recorded(row)?;
+        if event.seq != expected {
+            let what = format!("the journal of {} has no event {}", run.run, expected.0);
+            return Err(Fault::Corrupt(what));
+        }
+        expected = event.seq.next();
+        found.push(event);
+    }
+    Ok(found)
+}
+
+fn recorded(row: &Row<'_>) -> Result<Recorded, Fault> {
+    let step: Option<i64> = row.get(2)?;
+    let attempt: Option<i64> = row.get(3)?;
+    Ok(Recorded {
+        seq: Seq(code::count(row.get(0)?)?),
+        kind: code::kind(row.get_ref(1)?)?,
+        step: step.map(code::step).transpose()?,
+        attempt: attempt.map(code::small).transpose()?.map(Attempt),
+        payload: row.get(4)?,
+        at: Timestamp(row.get(5)?),
+    })
+}
+
+/// The row of a run.
+pub(super) fn run(connection: &Connection, run: RunRef) -> Result<Option<RunRow>, Fault> {
+    let sql = format!("SELECT {RUN_COLUMNS} FROM runs WHERE tenant_id = ?1 AND run_id = ?2");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(params![run.tenant.as_bytes(), run.run.as_bytes()])?;
+    rows.next()?.map(run_row).transpose()
+}
+
+/// What an idempotency key made while it is kept.
+pub(super) fn idempotent(
+    connection: &Connection,
+    tenant: TenantId,
+    key: &str,
+    at: Timestamp,
+) -> Result<Option<(Digest, RunId)>, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT fingerprint, run_id FROM idempotency_keys WHERE tenant_id = ?1 AND key = ?2 AND expires_at > ?3",
+    )?;
+    let mut rows = statement.query(params![tenant.as_bytes(), key, at.0])?;
+    rows.next()?
+        .map(|row| Ok((Digest(row.get(0)?), RunId::from_bytes(row.get(1)?))))
+        .transpose()
+}
+
+/// The rows of a tenant, newest first.
+pub(super) fn list(
+    connection: &Connection,
+    tenant: TenantId,
+    filter: RunFilter,
+    max: u32,
+) -> Result<Vec<RunRow>, Fault> {
+    let mut sql = format!("SELECT {RUN_COLUMNS} FROM runs WHERE tenant_id = ?");
+    let mut bound: Vec<Value> = vec![Value::Blob(tenant.as_bytes().to_vec())];
+    let mut only = |condition: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            sql.push_str(condition);
+            bound.push(value);
+        }
+    };
+    let time = |at: Timestamp| Value::Integer(at.0);
+    only(
+        " AND status = ?",
+        filter
+            .status
+            .map(|status| Value::Integer(code::from_status(status))),
+    );
+    only(
+        " AND agent = ?",
+        filter.agent.map(|agent| Value::Text(agent.into())),
+    );
+    only(
+        " AND EXISTS (SELECT 1 FROM json_each(tags) WHERE value = ?)",
+        filter.tag.map(Value::Text),
+    );
+    only(" AND created_at >= ?", filter.since.map(time));
+    only(" AND created_at < ?", filter.until.map(time));
+    only(
+        " AND run_id < ?",
+        filter.before.map(|run| Value::Blob(run.as_bytes().to_vec())),
+    );
+    only(" ORDER BY run_id DESC LIMIT ?", Some(Value::Integer(max.into())));
+    let mut statement = connection.prepare_cached(&sql)?;
+    let bound: Vec<&dyn ToSql> = bound.iter().map(|value| value as &dyn ToSql).collect();
+    let mut rows = statement.query(bound.as_slice())?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(run_row(row)?);
+    }
+    Ok(found)
+}
+
+fn run_row(row: &Row<'_>) -> Result<RunRow, Fault> {
+    let progress: Progress = json(row.get_ref(17)?, "the progress of a run")?;
+    if code::status(row.get(6)?)? != progress.status {
+        return Err(Fault::corrupt("the status of a run is not that of its progress"));
+    }
+    let last_seq = row.get::<_, i64>(8)?.checked_sub(1);
+    let time = |at: Option<i64>| at.map(Timestamp);
+    Ok(RunRow {
+        at: RunRef {
+            tenant: TenantId::from_bytes(row.get(0)?),
+            run: RunId::from_bytes(row.get(1)?),
+        },
+        agent: agent_name(row.get_ref(2)?)?,
+        agent_version: code::small(row.get(3)?)?,
+        tags: json(row.get_ref(4)?, "the tags of a run")?,
+        created_at: Timestamp(row.get(5)?),
+        progress,
+        epoch: Epoch(code::count(row.get(7)?)?),
+        last_seq: Seq(code::count(last_seq.unwrap_or(-1))?),
+        redrives: code::small(row.get(9)?)?,
+        active_ms: code::count(row.get(10)?)?,
+        reserved: code::money(row.get(11)?)?,
+        settled: code::money(row.get(12)?)?,
+        owner: row.get::<_, Option<[u8; 16]>>(13)?.map(OwnerId::from_bytes),
+        lease_until: time(row.get(14)?),
+        wake_at: time(row.get(15)?),
+        cancel_requested_at: time(row.get(16)?),
+    })
+}
+
+/// The commands that wait for the owner of a run.
+pub(super) fn inbox(connection: &Connection, run: RunRef) -> Result<Vec<InboxEntry>, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT inbox_id, at, command FROM inbox WHERE tenant_id = ?1 AND run_id = ?2 ORDER BY inbox_id",
+    )?;
+    let mut rows = statement.query(params![run.tenant.as_bytes(), run.run.as_bytes()])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(InboxEntry {
+            id: InboxId(code::count(row.get(0)?)?),
+            at: Timestamp(row.get(1)?),
+            command: json(row.get_ref(2)?, "a command")?,
+        });
+    }
+    Ok(found)
+}
+
+const AGENT_COLUMNS: &str = "v.agent_id, v.version, v.definition, v.created_at, a.retired
+    FROM agents AS a JOIN agent_versions AS v ON v.tenant_id = a.tenant_id AND v.agent_id = a.agent_id";
+
+/// A version of an agent, or the newest.
+pub(super) fn agent(
+    connection: &Connection,
+    tenant: TenantId,
+    name: &AgentName,
+    version: Option<u32>,
+) -> Result<Option<AgentVersion>, Fault> {
+    let sql = format!(
+        "SELECT {AGENT_COLUMNS} AND v.version = coalesce(?3, a.newest) WHERE a.tenant_id = ?1 AND a.name = ?2"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(params![tenant.as_bytes(), name.as_str(), version])?;
+    rows.next()?.map(agent_version).transpose()
+}
+
+/// The newest versions of the agents that are not retired, by name.
+pub(super) fn agents(
+    connection: &Connection,
+    tenant: TenantId,
+    after: Option<&AgentName>,
+    limit: u32,
+) -> Result<Vec<AgentVersion>, Fault> {
+    let sql = format!(
+        "SELECT {AGENT_COLUMNS} AND v.version = a.newest
+         WHERE a.tenant_id = ?1 AND a.name > ?2 AND a.retired = 0 ORDER BY a.name LIMIT ?3"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let after = after.map_or("", AgentName::as_str);
+    let mut rows = statement.query(params![tenant.as_bytes(), after, limit])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(agent_version(row)?);
+    }
+    Ok(found)
+}
+
+fn agent_version(row: &Row<'_>) -> Result<AgentVersion, Fault> {
+    Ok(AgentVersion {
+        id: AgentId::from_bytes(row.get(0)?),
+        version: code::small(row.get(1)?)?,
+        definition: json(row.get_ref(2)?, "an agent's definition")?,
+        created_at: Timestamp(row.get(3)?),
+        retired: row.get(4)?,
+    })
+}
+
+/// The key with that hash.
+pub(super) fn key_by_hash(connection: &Connection, hash: [u8; 32]) -> Result<Option<ApiKey>, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT key_id, tenant_id, name, scopes, secret_hash, created_at, expires_at FROM api_keys WHERE secret_hash = ?1",
+    )?;
+    let mut rows = statement.query([hash])?;
+    let Some(row) = rows.next()? else {
+        return Ok(None);
+    };
+    Ok(Some(ApiKey {
+        id: KeyId::from_bytes(row.get(0)?),
+        tenant: TenantId::from_bytes(row.get(1)?),
+        name: row.get(2)?,
+        scopes: json(row.get_ref(3)?, "the scopes of a key")?,
+        secret_hash: row.get(4)?,
+        created_at: Timestamp(row.get(5)?),
+        expires_at: row.get::<_, Option<i64>>(6)?.map(Timestamp),
+    }))
+}
+
+/// The name of an agent.
+pub(super) fn agent_name(value: ValueRef<'_>) -> Result<AgentName, Fault> {
+    let text = value.as_str().ok();
+    text.and_then(|text| text.parse().ok())
+        .ok_or_else(|| Fault::corrupt("a run has an agent without a proper name"))
+}
+
+fn json<T: DeserializeOwned>(value: ValueRef<'_>, what: &str) -> Result<T, Fault> {
+    let text = value
+        .as_str()
+        .map_err(|_| Fault::corrupt(format_args!("{what} is no text")))?;
+    serde_json::from_str(text).map_err(|error| Fault::corrupt(format_args!("{what} cannot be read: {error}")))
+}

@@ -1,0 +1,3 @@
+//! System tests of the stores.
+
+mod battery;
