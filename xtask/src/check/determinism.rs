@@ -12,12 +12,15 @@ use crate::{
 
 const DETERMINISTIC: &[&str] = &["core", "journal", "agent", "engine"];
 
-/// Modules, by the path under which their files lie, that may let the world in: the real clocks and sources of chance, and
-/// the one place where the engine hands work on files to the runtime's threads.
+/// Modules, by the path under which their files lie, that may let the world in.
 const DOORS: &[&str] = &[
+    // The real clocks and sources of chance.
     "crates/agent/src/ambient",
     "crates/engine/src/ambient",
+    // Where work on files goes to the runtime's threads.
     "crates/engine/src/drive/workspace",
+    // Where a command is waited for without a runtime.
+    "crates/agent/src/tools/shell/thread",
 ];
 
 /// Lint names that cover the bans.
