@@ -30,6 +30,12 @@ const BENCHMARKS: &[Benchmark] = &[
         package: "portolan-confine",
         target: "scan",
     },
+    Benchmark {
+        name: "append",
+        about: "durable steps a second through the SQLite writer",
+        package: "portolan-store",
+        target: "append",
+    },
 ];
 
 /// Runs the chosen benchmarks one after the other.
@@ -68,7 +74,7 @@ mod tests {
         assert_eq!(chosen(None).expect("all").len(), BENCHMARKS.len());
         assert_eq!(chosen(Some("workspace")).expect("one")[0].target, "scan");
         assert!(
-            matches!(chosen(Some("nothing")), Err(Failure::Unknown { names, .. }) if names == ["loop", "workspace"])
+            matches!(chosen(Some("nothing")), Err(Failure::Unknown { names, .. }) if names == ["loop", "workspace", "append"])
         );
     }
 }
