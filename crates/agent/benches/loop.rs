@@ -4,7 +4,6 @@
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,
-    missing_docs,
     reason = "a benchmark reads the clock and prints"
 )]
 

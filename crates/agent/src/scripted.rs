@@ -19,6 +19,10 @@ use std::{
 pub type Answer = Box<dyn FnOnce(ModelRequest<'_>) -> Result<ModelReply, ModelError> + Send>;
 
 /// One step of a script.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a script has a few steps, and most of them are replies"
+)]
 pub enum Scripted {
     /// Answers.
     Reply(ModelReply),
@@ -105,6 +109,23 @@ pub struct RecordedRequest {
     pub max_output_tokens: Option<u32>,
 }
 
+impl RecordedRequest {
+    /// Writes a request down.
+    pub fn of(key: Option<&IdempotencyKey>, request: ModelRequest<'_>) -> Self {
+        Self {
+            key: key.cloned(),
+            execution_id: request.execution_id,
+            task: request.task.to_owned(),
+            context: request.context.clone(),
+            instructions: request.instructions.to_vec(),
+            tools: request.tools.to_vec(),
+            result_schema: request.result_schema.clone(),
+            exchanges: request.exchanges().cloned().collect(),
+            max_output_tokens: request.max_output_tokens,
+        }
+    }
+}
+
 /// A model that follows a script and writes down what it was asked. A request beyond the script fails for good.
 #[derive(Debug, Default)]
 pub struct ScriptedModel {
@@ -144,7 +165,7 @@ impl Model for ScriptedModel {
         request: ModelRequest<'a>,
     ) -> Fut<'a, Result<ModelReply, ModelError>> {
         Box::pin(async move {
-            locked(&self.requests).push(recorded(key, request));
+            locked(&self.requests).push(RecordedRequest::of(key, request));
             let step = locked(&self.script).pop_front();
             match step {
                 Some(Scripted::Reply(reply)) => Ok(reply),
@@ -155,19 +176,5 @@ impl Model for ScriptedModel {
                 None => Err(ModelError::new(ModelFailure::Refused, "the script has ended")),
             }
         })
-    }
-}
-
-fn recorded(key: Option<&IdempotencyKey>, request: ModelRequest<'_>) -> RecordedRequest {
-    RecordedRequest {
-        key: key.cloned(),
-        execution_id: request.execution_id,
-        task: request.task.to_owned(),
-        context: request.context.clone(),
-        instructions: request.instructions.to_vec(),
-        tools: request.tools.to_vec(),
-        result_schema: request.result_schema.clone(),
-        exchanges: request.exchanges().cloned().collect(),
-        max_output_tokens: request.max_output_tokens,
     }
 }

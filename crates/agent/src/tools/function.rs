@@ -130,7 +130,7 @@ pub struct Returns<R, E>(PhantomData<fn() -> (R, E)>);
 
 /// Marks functions that return a future.
 #[derive(Debug)]
-pub struct Awaits<Fu, R, E>(PhantomData<fn() -> (Fu, R, E)>);
+pub struct Awaits<Fu, R, E>(PhantomData<fn() -> Fu>, PhantomData<fn() -> (R, E)>);
 
 impl<A, F, R, E> ToolFunction<A, Returns<R, E>> for F
 where

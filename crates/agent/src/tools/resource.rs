@@ -6,6 +6,7 @@ use portolan_core::{
     workspace::WorkspaceError,
 };
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 
 /// Read-only material: a directory, texts in memory, or anything else that has paths.
 ///
@@ -20,6 +21,20 @@ pub trait Resource: Send + Sync {
     /// What the model is told that it is.
     fn description(&self) -> String {
         "Read-only material.".to_owned()
+    }
+}
+
+impl<R: Resource + ?Sized> Resource for Arc<R> {
+    fn list(&self, path: &str) -> Result<Vec<String>, WorkspaceError> {
+        (**self).list(path)
+    }
+
+    fn read(&self, path: &str) -> Result<String, WorkspaceError> {
+        (**self).read(path)
+    }
+
+    fn description(&self) -> String {
+        (**self).description()
     }
 }
 
