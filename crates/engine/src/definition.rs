@@ -4,11 +4,7 @@ use crate::{
     ports::ModelSource,
     prepare::{effective_limits, task_of, tools},
 };
-use portolan_agent::{
-    codec::SchemaCodec,
-    machine::Configured,
-    workspace::Policy,
-};
+use portolan_agent::{codec::SchemaCodec, machine::Configured, workspace::Policy};
 use portolan_core::{
     agent::{AgentDefinition, FileContent, InstructionSource, Isolation, OnBudget, RunLimits, ToolSource},
     event::RunQueued,

@@ -171,7 +171,7 @@ impl Drive<'_> {
         let mut step = Step::Check(portolan_agent::machine::start(configured, codec, began_at));
         loop {
             step = match step {
-                Step::Check(check) => self.check(check)?,
+                Step::Check(check) => self.check(check).await?,
                 Step::Model(need) => self.model(need).await?,
                 Step::Tool(need) => self.tool(need).await?,
                 Step::Evidence(need) => Step::Done(self.evidence(need).await),
@@ -182,7 +182,7 @@ impl Drive<'_> {
     }
 
     /// A boundary with recorded facts behind it was passed. Only at the live edge is it judged.
-    fn check(&mut self, check: Check) -> Result<Step, Interrupt> {
+    async fn check(&mut self, check: Check) -> Result<Step, Interrupt> {
         if let Some(at) = self.facts.next_at() {
             return Ok(check.verdict(Verdict::Go, at));
         }
@@ -190,6 +190,7 @@ impl Drive<'_> {
             .observer
             .before_check(self.run, check.boundary(), check.ordinal());
         self.signals.take_inbox(&self.writer.inbox);
+        self.signals.look().await;
         let verdict = if self.signals.is_cancelled() {
             self.journal_cancel()?;
             Verdict::Cancelled

@@ -324,6 +324,17 @@ impl MemoryJournal {
         Self::default()
     }
 
+    /// Alters what is stored behind everybody's back, as a damaged disk would. For tests; false if there is no such run.
+    pub fn tamper(&self, run: RunRef, alter: impl FnOnce(&mut Vec<Recorded>)) -> bool {
+        match self.state().runs.get_mut(&run) {
+            Some(kept) => {
+                alter(&mut kept.journal);
+                true
+            }
+            None => false,
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

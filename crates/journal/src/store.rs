@@ -7,8 +7,9 @@ use crate::{
 };
 use portolan_core::{
     Fut,
+    digest::Digest,
     event::Recorded,
-    ids::{Epoch, Seq, TenantId},
+    ids::{Epoch, RunId, Seq, TenantId},
     money::NanoUsd,
     time::Timestamp,
 };
@@ -35,6 +36,17 @@ pub enum JournalError {
 pub trait JournalStore: Send + Sync + std::fmt::Debug {
     /// Creates a run with its first event, holds its money and claims its idempotency key.
     fn admit(&self, admission: Admission) -> Fut<'_, Result<Admitted, JournalError>>;
+
+    /// The run that an idempotency key made, with the fingerprint of its request, while the key is kept. For a request that
+    /// could not be admitted any more: what it made earlier is still its answer. A store that cannot tell knows of none.
+    fn idempotent(
+        &self,
+        _tenant: TenantId,
+        _key: String,
+        _at: Timestamp,
+    ) -> Fut<'_, Result<Option<(Digest, RunId)>, JournalError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 
     /// Takes runs that are queued, due, or whose owner is dead, oldest first. Each claim raises the run's epoch; a
     /// re-drive is counted before anybody looks at the journal.

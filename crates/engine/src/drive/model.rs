@@ -23,10 +23,12 @@ use serde_json::value::to_raw_value;
 use std::panic::AssertUnwindSafe;
 
 /// What came of one send.
-enum Sent {
+enum Dispatched {
     Answer(Box<ModelReply>),
     Failure(ModelError),
     Aborted(Stop),
+    /// The run was cancelled before the first byte left.
+    Unsent(Stop),
 }
 
 /// The attempt that a step stands at.
@@ -107,11 +109,11 @@ impl Drive<'_> {
             }
             state.sends += 1;
             match self.send(need, state).await {
-                Sent::Answer(reply) => {
+                Dispatched::Answer(reply) => {
                     self.journal_answer(&reply, state)?;
                     return Ok(Ok(*reply));
                 }
-                Sent::Aborted(stop) => {
+                Dispatched::Aborted(stop) => {
                     self.note_stop(stop)?;
                     self.fail_attempt(
                         state,
@@ -121,7 +123,17 @@ impl Drive<'_> {
                     )?;
                     return Ok(Err(Unanswered::Aborted(stop)));
                 }
-                Sent::Failure(error) => {
+                Dispatched::Unsent(stop) => {
+                    self.note_stop(stop)?;
+                    self.fail_attempt(
+                        state,
+                        StepFailure::Aborted,
+                        "the call was never sent".to_owned(),
+                        false,
+                    )?;
+                    return Ok(Err(Unanswered::Aborted(stop)));
+                }
+                Dispatched::Failure(error) => {
                     if let Some(failure) = self.take_failure(error, state).await? {
                         return Ok(Err(Unanswered::Failed(failure)));
                     }
@@ -187,12 +199,15 @@ impl Drive<'_> {
     }
 
     /// One send, bounded by the attempt's timeout, the run's wall time and cancel.
-    async fn send(&mut self, need: &NeedModel, state: &AttemptState) -> Sent {
+    async fn send(&mut self, need: &NeedModel, state: &AttemptState) -> Dispatched {
         let key = IdempotencyKey::new(self.run.run, state.step, state.attempt);
         let timeout_ms = self.configuration.retries.timeout_ms;
         let wall_time = self.configuration.configured.limits.wall_time_ms;
         let left_ms = wall_time.map_or(u64::MAX, |wall_time_ms| self.active.left_ms(wall_time_ms));
         self.signals.take_inbox(&self.writer.inbox);
+        if self.signals.is_cancelled() && !state.in_doubt {
+            return Dispatched::Unsent(Stop::Cancelled);
+        }
         let timer = self.deps.clock.sleep_ms(timeout_ms.min(left_ms));
         let model = std::sync::Arc::clone(&self.model);
         // Inside a block, so that a panic of `call` itself is caught too.
@@ -201,22 +216,24 @@ impl Drive<'_> {
         let answer = tokio::select! {
             biased;
             answer = call => answer,
-            () = signals.cancelled() => return Sent::Aborted(Stop::Cancelled),
+            () = signals.cancelled() => return Dispatched::Aborted(Stop::Cancelled),
             () = timer => {
                 if left_ms <= timeout_ms {
-                    return Sent::Aborted(Stop::OutOfTime);
+                    return Dispatched::Aborted(Stop::OutOfTime);
                 }
                 let message = format!("no answer within {timeout_ms} ms");
-                return Sent::Failure(ModelError::new(ModelFailure::InDoubt, message));
+                return Dispatched::Failure(ModelError::new(ModelFailure::InDoubt, message));
             }
         };
         match answer {
             Ok(Ok(reply)) => match unusable(&reply.action) {
-                None => Sent::Answer(Box::new(reply)),
-                Some(message) => Sent::Failure(ModelError::new(ModelFailure::Malformed, message)),
+                None => Dispatched::Answer(Box::new(reply)),
+                Some(message) => Dispatched::Failure(ModelError::new(ModelFailure::Malformed, message)),
             },
-            Ok(Err(error)) => Sent::Failure(error),
-            Err(panic) => Sent::Failure(ModelError::new(ModelFailure::Panicked, panic_message(&*panic))),
+            Ok(Err(error)) => Dispatched::Failure(error),
+            Err(panic) => {
+                Dispatched::Failure(ModelError::new(ModelFailure::Panicked, panic_message(&*panic)))
+            }
         }
     }
 

@@ -29,6 +29,11 @@ impl Drive<'_> {
         if left_ms == 0 {
             return Ok(None);
         }
+        self.signals.take_inbox(&self.writer.inbox);
+        self.signals.look().await;
+        if self.signals.is_cancelled() {
+            return Ok(Some(Stop::Cancelled));
+        }
         if left_ms > LONGEST_PAUSE_IN_PLACE_MS || self.signals.is_draining() {
             let waiting = RunWaiting {
                 reason: WaitReason::Timer,

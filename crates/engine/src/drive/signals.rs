@@ -77,17 +77,24 @@ impl Signals {
         self.stop.is_draining()
     }
 
+    /// Reads the inbox if a command was announced since it was last read.
+    pub(super) async fn look(&mut self) {
+        let commands = self.hub.borrow_and_update().commands;
+        // A read that fails is no command; the next append, renewal or look finds what waits.
+        if commands != self.commands_seen
+            && let Ok(inbox) = self.journal.inbox(self.run).await
+        {
+            self.commands_seen = commands;
+            self.take_inbox(&inbox);
+        }
+    }
+
     /// Completes when the run is cancelled. It is cancel-safe: a command that was seen is kept.
     pub(super) async fn cancelled(&mut self) {
-        while self.cancel.is_none() {
-            let commands = self.hub.borrow_and_update().commands;
-            if commands != self.commands_seen {
-                // A read that fails is no command; the sweep and the next append look again.
-                if let Ok(inbox) = self.journal.inbox(self.run).await {
-                    self.commands_seen = commands;
-                    self.take_inbox(&inbox);
-                    continue;
-                }
+        loop {
+            self.look().await;
+            if self.cancel.is_some() {
+                return;
             }
             if self.hub.changed().await.is_err() {
                 std::future::pending::<()>().await;

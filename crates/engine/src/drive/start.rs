@@ -254,10 +254,6 @@ impl<'a> Ground<'a> {
         ))
     }
 
-    #[expect(
-        clippy::type_complexity,
-        reason = "the three things that a configuration phase fixes"
-    )]
     async fn fix_configuration(
         &self,
     ) -> Result<(Configuration, Equipment, Option<(Manifest, Digest)>), RunFailure> {
