@@ -117,7 +117,7 @@ pub struct AgentDefinition {
 
 /// One standing instruction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, deny_unknown_fields)]
 pub enum InstructionSource {
     /// The text itself.
     Text(String),
@@ -130,7 +130,7 @@ pub enum InstructionSource {
 
 /// One tool of a definition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, deny_unknown_fields)]
 pub enum ToolSource {
     /// A built-in tool by its name: `editor`.
     Named(String),
@@ -193,7 +193,7 @@ const fn default_class() -> ToolClass {
 
 /// Content of a file inside a definition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, deny_unknown_fields)]
 pub enum FileContent {
     /// UTF-8 text.
     Text(String),

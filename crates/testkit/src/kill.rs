@@ -4,7 +4,7 @@ use portolan_core::{
     Fut,
     digest::Digest,
     event::Recorded,
-    ids::{Epoch, Seq, TenantId},
+    ids::{Epoch, RunId, Seq, TenantId},
     money::NanoUsd,
     time::Timestamp,
 };
@@ -82,6 +82,15 @@ impl KillingJournal {
 impl JournalStore for KillingJournal {
     fn admit(&self, admission: Admission) -> Fut<'_, Result<Admitted, JournalError>> {
         self.inner.admit(admission)
+    }
+
+    fn idempotent(
+        &self,
+        tenant: TenantId,
+        key: String,
+        at: Timestamp,
+    ) -> Fut<'_, Result<Option<(Digest, RunId)>, JournalError>> {
+        self.inner.idempotent(tenant, key, at)
     }
 
     fn claim(&self, request: ClaimRequest) -> Fut<'_, Result<Vec<Claimed>, JournalError>> {

@@ -1,0 +1,121 @@
+//! Events as JSON objects and as frames of a stream.
+
+use bytes::Bytes;
+use portolan_core::event::{KINDS, Recorded};
+use serde::{Serialize, de::IgnoredAny};
+use std::io::Write as _;
+
+/// The comment that keeps a silent stream open.
+pub(crate) const HEARTBEAT: Bytes = Bytes::from_static(b": still here\n\n");
+
+/// The last words of a stream that ends before its run: come again soon.
+pub(crate) const COME_AGAIN: Bytes = Bytes::from_static(b": the server is going away\nretry: 1000\n\n");
+
+/// Appends `{seq, kind, stepId?, attempt?, at, data}`.
+pub(crate) fn push_object(event: &Recorded, out: &mut Vec<u8>) {
+    let Recorded {
+        seq,
+        at,
+        step,
+        attempt,
+        kind,
+        payload,
+    } = event;
+    // Writing into memory cannot fail.
+    let _ = write!(out, "{{\"seq\":{},\"kind\":", seq.0);
+    push_json(kind, out);
+    if let Some(step) = step {
+        let _ = write!(out, ",\"stepId\":\"{step}\"");
+    }
+    if let Some(attempt) = attempt {
+        let _ = write!(out, ",\"attempt\":{}", attempt.0);
+    }
+    let _ = write!(out, ",\"at\":\"{at}\",\"data\":");
+    push_data(kind, payload, out);
+    out.push(b'}');
+}
+
+/// The payload on one line. What a later build wrote in a form that is no JSON is shown as base64.
+fn push_data(kind: &str, payload: &[u8], out: &mut Vec<u8>) {
+    let ours = KINDS.contains(&kind);
+    if !ours && serde_json::from_slice::<IgnoredAny>(payload).is_err() {
+        use base64::Engine as _;
+        out.extend_from_slice(b"{\"base64\":\"");
+        let text = base64::engine::general_purpose::STANDARD.encode(payload);
+        out.extend_from_slice(text.as_bytes());
+        out.extend_from_slice(b"\"}");
+        return;
+    }
+    // Between the tokens of JSON a line break is as good as a space; inside of strings there is none.
+    let start = out.len();
+    out.extend_from_slice(payload);
+    for byte in &mut out[start..] {
+        if matches!(byte, b'\n' | b'\r') {
+            *byte = b' ';
+        }
+    }
+}
+
+fn push_json(value: &(impl Serialize + ?Sized), out: &mut Vec<u8>) {
+    serde_json::to_writer(out, value).expect("a string encodes");
+}
+
+/// One frame: the sequence as its id, the kind as its event, the object as its data.
+pub(crate) fn frame(event: &Recorded) -> Bytes {
+    let mut out = Vec::with_capacity(event.payload.len() + 192);
+    let decent = !event.kind.is_empty() && event.kind.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+    let name = if decent { event.kind.as_str() } else { "unknown" };
+    let _ = write!(out, "id: {}\nevent: {name}\ndata: ", event.seq.0);
+    push_object(event, &mut out);
+    out.extend_from_slice(b"\n\n");
+    out.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use portolan_core::{
+        ids::{Attempt, Seq, StepId},
+        time::Timestamp,
+    };
+
+    fn recorded(kind: &str, payload: &[u8]) -> Recorded {
+        Recorded {
+            seq: Seq(7),
+            at: Timestamp::EPOCH,
+            step: Some(StepId::llm(2)),
+            attempt: Some(Attempt(1)),
+            kind: kind.to_owned(),
+            payload: payload.to_vec(),
+        }
+    }
+
+    fn text(kind: &str, payload: &[u8]) -> String {
+        String::from_utf8(frame(&recorded(kind, payload)).to_vec()).expect("UTF-8")
+    }
+
+    #[test]
+    fn a_frame_has_one_line_of_each() {
+        assert_eq!(
+            text("step_completed", b"{\"output\":\"a\\nb\\u0000\"}"),
+            "id: 7\nevent: step_completed\ndata: {\"seq\":7,\"kind\":\"step_completed\",\"stepId\":\"llm-2\",\"attempt\":1,\
+             \"at\":\"1970-01-01T00:00:00.000Z\",\"data\":{\"output\":\"a\\nb\\u0000\"}}\n\n"
+        );
+    }
+
+    #[test]
+    fn no_payload_and_no_kind_splits_a_frame() {
+        for (kind, payload) in [
+            ("step_completed", &b"{\r\n \"output\":\n1}"[..]),
+            ("run_teleported", b"\x00\xff\n\ndata: forged"),
+            ("forged\n\nevent: run_succeeded", b"{}"),
+        ] {
+            let frame = text(kind, payload);
+            let lines: Vec<&str> = frame.split('\n').collect();
+            assert_eq!(lines.len(), 5, "{frame}");
+            assert!(!frame.contains('\r'));
+            let data = lines[2].strip_prefix("data: ").expect("the data line");
+            assert!(serde_json::from_str::<serde_json::Value>(data).is_ok(), "{data}");
+        }
+    }
+}
