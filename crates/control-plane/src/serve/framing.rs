@@ -9,6 +9,8 @@ use std::sync::{
 
 /// A head that is longer is refused for its length.
 const LONGEST: usize = 192 * 1024;
+/// The room for a head that an idle connection keeps.
+const USUAL: usize = 4 * 1024;
 
 /// What is known about the head that a connection is reading.
 #[derive(Debug, Default)]
@@ -24,6 +26,14 @@ struct Head {
     /// The head is complete, what follows is body.
     is_complete: bool,
     is_ambiguous: bool,
+}
+
+impl Head {
+    /// Keeps room for a usual head, and not for the largest one that came.
+    fn forget_bytes(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(USUAL);
+    }
 }
 
 impl HeadWatch {
@@ -42,7 +52,7 @@ impl HeadWatch {
             let end = seen + end;
             head.is_ambiguous = is_ambiguous(&head.bytes[..end]);
             head.is_complete = true;
-            head.bytes.clear();
+            head.forget_bytes();
         }
     }
 
@@ -50,7 +60,7 @@ impl HeadWatch {
     pub(super) fn begin_request(&self) -> bool {
         self.busy.store(true, Ordering::Release);
         let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
-        head.bytes.clear();
+        head.forget_bytes();
         head.is_complete = false;
         std::mem::take(&mut head.is_ambiguous)
     }
