@@ -55,6 +55,7 @@ mod instruction;
 pub mod machine;
 pub mod scripted;
 pub mod tools;
+pub mod workspace;
 
 pub use builder::{Agent, Call, agent};
 pub use driver::{MAX_OUTPUT_BYTES, bound_output};

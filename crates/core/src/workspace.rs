@@ -36,15 +36,17 @@ pub enum WorkspaceError {
 /// Where a command of the shell tool starts.
 #[derive(Debug)]
 pub struct WorkingDirectory {
-    /// A path that stays valid while this value lives, even if the directory is renamed.
+    /// Where it was when it was opened.
     pub path: PathBuf,
-    /// What keeps it valid.
+    /// The open directory, in the form that whoever runs commands knows: with it a rename leads nowhere else. Whoever does
+    /// not know the form opens the path.
     pub guard: Box<dyn std::any::Any + Send + Sync>,
 }
 
 /// Files below a root, under a policy. Paths are relative with `/`; `.` is the root.
 pub trait Workspace: Send + Sync + fmt::Debug {
-    /// The names in a directory, sorted; what the policy denies is left out.
+    /// The paths of all files at or below a path, sorted; what the policy denies is left out. A path that is not there has
+    /// none.
     fn list(&self, path: &str) -> Result<Vec<String>, WorkspaceError>;
 
     /// The text of a file, exact, UTF-8.
