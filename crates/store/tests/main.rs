@@ -1,3 +1,14 @@
 //! System tests of the stores.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests make directories, processes and damage"
+)]
+
+mod admin;
 mod battery;
+mod blobs;
+mod damage;
+mod kill;
+mod reopen;
+mod work;

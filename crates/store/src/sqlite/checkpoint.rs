@@ -24,6 +24,8 @@ const START_OVER_AFTER: i32 = 16_384;
 pub(super) struct Checkpoints {
     pages: Arc<AtomicI32>,
     asked_at: i32,
+    /// When the writer makes one itself.
+    pub(super) start_over_at: i32,
     ask: Sender<()>,
 }
 
@@ -36,6 +38,7 @@ pub(super) fn start(connection: Connection) -> Result<(Checkpoints, JoinHandle<(
     let checkpoints = Checkpoints {
         pages: Arc::default(),
         asked_at: 0,
+        start_over_at: START_OVER_AFTER,
         ask,
     };
     Ok((checkpoints, thread))
@@ -47,14 +50,21 @@ fn fold(connection: &Connection, asked: &Receiver<()>) {
     }
 }
 
-/// Failures are no danger: the log keeps everything, and only grows.
-fn checkpoint(connection: &Connection, sql: &str) {
+/// Makes a checkpoint; true if it did all that it was asked to. Failures are no danger: the log keeps everything, and only
+/// grows.
+fn checkpoint(connection: &Connection, sql: &str) -> bool {
     let done = connection
         .prepare_cached(sql)
         .and_then(|mut statement| statement.query_row([], |row| row.get::<_, bool>(0)));
     match done {
-        Ok(was_busy) => tracing::debug!(sql, was_busy, "checkpoint"),
-        Err(error) => tracing::warn!(sql, %error, "a checkpoint failed"),
+        Ok(was_busy) => {
+            tracing::debug!(sql, was_busy, "checkpoint");
+            !was_busy
+        }
+        Err(error) => {
+            tracing::warn!(sql, %error, "a checkpoint failed");
+            false
+        }
     }
 }
 
@@ -74,11 +84,17 @@ impl Checkpoints {
         let pages = self.pages.load(Ordering::Relaxed);
         if pages < self.asked_at {
             self.asked_at = 0;
+            self.start_over_at = START_OVER_AFTER;
         }
-        if pages >= START_OVER_AFTER {
-            checkpoint(connection, "PRAGMA wal_checkpoint(RESTART)");
-            self.asked_at = 0;
-            self.pages.store(0, Ordering::Relaxed);
+        if pages >= self.start_over_at {
+            if checkpoint(connection, "PRAGMA wal_checkpoint(RESTART)") {
+                self.asked_at = 0;
+                self.start_over_at = START_OVER_AFTER;
+                self.pages.store(0, Ordering::Relaxed);
+            } else {
+                // Somebody reads an old state for long. Every commit would wait for it in vain.
+                self.start_over_at = pages.saturating_add(START_OVER_AFTER);
+            }
         } else if pages - self.asked_at >= FOLD_AFTER {
             self.asked_at = pages;
             // One that is asked for already covers this one too.

@@ -14,7 +14,7 @@ const LEAST_SQLITE: i32 = 3_051_003;
 const PAGE_SIZE: i64 = 4_096;
 
 /// How long a connection waits for another one of this process.
-const BUSY: Duration = Duration::from_secs(5);
+const BUSY: Duration = Duration::from_secs(1);
 
 /// Prepared statements that a connection keeps.
 const STATEMENTS: usize = 128;

@@ -181,3 +181,6 @@ fn nothing_was_written(error: &rusqlite::Error) -> bool {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::ConstraintViolation)
     )
 }
+
+#[cfg(test)]
+mod tests;

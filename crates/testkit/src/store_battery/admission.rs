@@ -17,6 +17,7 @@ checks! {
     the_same_request_again_is_the_same_run,
     another_request_under_the_key_is_refused,
     keys_belong_to_their_tenant,
+    a_key_can_be_looked_up_while_it_is_held,
     a_key_is_free_again_when_it_expired,
     of_many_equal_requests_one_makes_a_run,
     many_admissions_at_once_all_count,
@@ -124,6 +125,27 @@ async fn keys_belong_to_their_tenant(world: World) -> Verdict {
         let admitted = world.admit(admission).await?;
         same!(admitted, Admitted::Created { epoch: None }, "tenant {number}");
     }
+    Ok(())
+}
+
+async fn a_key_can_be_looked_up_while_it_is_held(world: World) -> Verdict {
+    let claim = key("k", "body");
+    let run = world.run();
+    let look_up = async |number, name: &str, at| {
+        said(world.store.idempotent(tenant(number), name.to_owned(), at).await)
+    };
+    same!(look_up(1, "k", NOW).await?, None, "before");
+    world
+        .admit(Admission {
+            idempotency: Some(claim.clone()),
+            ..World::admission(run)
+        })
+        .await?;
+    let held = Some((claim.fingerprint, run.run));
+    same!(look_up(1, "k", NOW).await?, held, "while it is held");
+    same!(look_up(1, "other", NOW).await?, None, "another key");
+    same!(look_up(2, "k", NOW).await?, None, "another tenant");
+    same!(look_up(1, "k", claim.expires_at).await?, None, "when it expired");
     Ok(())
 }
 

@@ -5,15 +5,13 @@ use super::{
         batch::{Tx, Write},
         code,
         fault::Fault,
+        read,
     },
     budget, events,
 };
-use portolan_core::{
-    digest::Digest,
-    ids::{Epoch, RunId, Seq},
-};
+use portolan_core::ids::{Epoch, Seq};
 use portolan_journal::{Admission, Admitted, Hub, IdempotencyClaim, Progress, RunRef, RunStatus};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 /// Expired keys that an admission clears away at most: more than it adds, so that they do not pile up.
 const CLEARED: i64 = 2;
@@ -79,9 +77,13 @@ impl Write for Admit {
             ..
         } = &self.admission;
         if let Some(claim) = idempotency
-            && let Some(earlier) = held(tx.connection, *run, claim, at.0)?
+            && let Some((fingerprint, made)) = read::idempotent(tx.connection, run.tenant, &claim.key, *at)?
         {
-            return Ok(earlier);
+            return Ok(if fingerprint == claim.fingerprint {
+                Admitted::Replayed(made)
+            } else {
+                Admitted::KeyReused
+            });
         }
         let mut books = tx.scopes.books_of(tx.connection, run.tenant, agent)?;
         if let Some(scope) = budget::without_room(&books, *reserve) {
@@ -107,30 +109,6 @@ impl Write for Admit {
             Admitted::Replayed(_) | Admitted::KeyReused | Admitted::OverBudget { .. } => {}
         }
     }
-}
-
-/// What the key means already, if it is held.
-fn held(
-    connection: &Connection,
-    run: RunRef,
-    claim: &IdempotencyClaim,
-    now: i64,
-) -> Result<Option<Admitted>, Fault> {
-    let found = connection
-        .prepare_cached(
-            "SELECT fingerprint, run_id FROM idempotency_keys WHERE tenant_id = ?1 AND key = ?2 AND expires_at > ?3",
-        )?
-        .query_row(params![run.tenant.as_bytes(), claim.key, now], |row| {
-            Ok((Digest(row.get(0)?), RunId::from_bytes(row.get(1)?)))
-        })
-        .optional()?;
-    Ok(found.map(|(fingerprint, made)| {
-        if fingerprint == claim.fingerprint {
-            Admitted::Replayed(made)
-        } else {
-            Admitted::KeyReused
-        }
-    }))
 }
 
 fn keep_key(connection: &Connection, run: RunRef, claim: &IdempotencyClaim, now: i64) -> Result<(), Fault> {
