@@ -188,14 +188,18 @@ impl Drop for Stop {
 
 impl Tool for Shell {
     fn spec(&self) -> ToolSpec {
-        let names: Vec<&String> = self.options.commands.keys().collect();
+        let mut command = json!({"type": "string"});
+        if !self.options.commands.is_empty() {
+            // An empty `enum` is no valid schema for every provider.
+            command["enum"] = self.options.commands.keys().map(String::as_str).collect();
+        }
         ToolSpec {
             name: "shell".to_owned(),
             description: self.description(),
             input_schema: json!({
                 "type": "object",
                 "properties": {
-                    "command": {"type": "string", "enum": names},
+                    "command": command,
                     "args": {
                         "type": "array",
                         "items": {"type": "string"},

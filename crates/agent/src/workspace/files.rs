@@ -207,3 +207,82 @@ pub(super) fn check(path: &RelPath, deny: &DenyGlobs) -> Result<(), AccessError>
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> RelPath {
+        RelPath::parse(text).unwrap()
+    }
+
+    #[test]
+    fn the_bytes_are_bounded_and_an_overwrite_gives_them_back() {
+        let mut files = Files::default();
+        let large = File::new(&vec![0; 1 << 24], false);
+        let most = MAX_MEMORY_BYTES >> 24;
+        for number in 0..most {
+            assert!(files.put(number.to_string(), large.clone()));
+        }
+        assert!(!files.put("one too many".to_owned(), File::new(b"x", false)));
+        let mode = WriteMode::CreateOrEdit;
+        assert!(matches!(
+            files.write(&path("new"), b"x", mode),
+            Err(WriteError::Full)
+        ));
+        files.write(&path("0"), b"x", mode).unwrap();
+        files.write(&path("new"), &vec![0; (1 << 24) - 1], mode).unwrap();
+        assert!(matches!(
+            files.write(&path("0"), b"xy", mode),
+            Err(WriteError::Full)
+        ));
+    }
+
+    #[test]
+    fn the_files_are_bounded() {
+        let mut files = Files::default();
+        let empty = File::new(b"", false);
+        for number in 0..MAX_MEMORY_FILES {
+            assert!(files.put(number.to_string(), empty.clone()));
+        }
+        assert!(!files.put("one too many".to_owned(), empty.clone()));
+        assert!(files.put("0".to_owned(), empty));
+    }
+
+    #[test]
+    fn one_write_is_bounded() {
+        let too_large = vec![0; usize::try_from(MAX_WRITE_BYTES).unwrap() + 1];
+        let written = Files::default().write(&path("a"), &too_large, WriteMode::Create);
+        assert!(matches!(
+            written,
+            Err(WriteError::Access(AccessError::TooLarge { .. }))
+        ));
+    }
+
+    #[test]
+    fn an_overwrite_keeps_the_execute_bit() {
+        let mut files = Files::default();
+        files.put("a".to_owned(), File::new(b"1", true));
+        files.write(&path("a"), b"2", WriteMode::Edit).unwrap();
+        assert_eq!(
+            files.manifest().entries["a"],
+            Entry::File {
+                digest: Digest::of(b"2"),
+                size: 1,
+                executable: true,
+            }
+        );
+    }
+
+    #[test]
+    fn a_name_is_no_prefix() {
+        let list = |deny: &[&str]| {
+            let names = ["a.b", "a/b", "a/c/d", "ab"].map(|name| (name.to_owned(), Vec::new()));
+            let deny = DenyGlobs::parse(deny).unwrap();
+            Files::new(names).unwrap().list(&path("a"), &deny)
+        };
+        assert_eq!(list(&[]).unwrap(), ["a/b", "a/c/d"]);
+        assert_eq!(list(&["c"]).unwrap(), ["a/b"]);
+        assert!(matches!(list(&["a"]), Err(AccessError::Denied(_))));
+    }
+}
