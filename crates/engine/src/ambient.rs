@@ -41,7 +41,8 @@ impl Clock for SystemClock {
         let since_epoch = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();
-        Timestamp(i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX))
+        // Whole milliseconds: a moment is printed and read back in payloads and folds, and must come back the same.
+        Timestamp(i64::try_from(since_epoch.as_millis()).map_or(i64::MAX, |ms| ms.saturating_mul(1_000)))
     }
 
     #[expect(
@@ -72,5 +73,16 @@ impl Entropy for OsEntropy {
     )]
     fn fill(&self, buffer: &mut [u8]) {
         getrandom::fill(buffer).expect("an operating system that gives no randomness cannot run a server");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_survives_being_printed() {
+        let now = SystemClock::new().now();
+        assert_eq!(now.to_string().parse(), Ok(now));
     }
 }

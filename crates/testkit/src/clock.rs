@@ -35,7 +35,9 @@ impl VirtualClock {
         let mut state = self.state();
         state.now_us += ms * 1_000;
         let now_us = state.now_us;
-        let (due, later) = std::mem::take(&mut state.sleepers).into_iter().partition(|(at, _)| *at <= now_us);
+        let (due, later) = std::mem::take(&mut state.sleepers)
+            .into_iter()
+            .partition(|(at, _)| *at <= now_us);
         state.sleepers = later;
         drop(state);
         let due: Vec<(u64, Waker)> = due;
@@ -75,7 +77,10 @@ impl Clock for VirtualClock {
 
     fn sleep_ms(&self, ms: u64) -> Fut<'static, ()> {
         let until_us = self.state().now_us.saturating_add(ms.saturating_mul(1_000));
-        Box::pin(Sleep { clock: self.clone(), until_us })
+        Box::pin(Sleep {
+            clock: self.clone(),
+            until_us,
+        })
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod compare;
 mod deviations;
+mod durable;
 mod embedded;
 mod files;
 mod observed;
@@ -19,6 +20,7 @@ mod tools;
 mod tests;
 
 pub use compare::compare;
+pub use durable::Durable;
 pub use embedded::{Embedded, Mode};
 pub use files::{Equipment, Layout};
 pub use observed::{Observed, Outcome};
@@ -33,4 +35,9 @@ pub trait Backend {
 
     /// Runs a scenario that was put on a stage.
     fn run(&self, stage: &Stage) -> Observed;
+
+    /// Runs it in every way that has to come out alike. The stage is for the first one.
+    fn runs(&self, stage: &Stage) -> Vec<Observed> {
+        vec![self.run(stage)]
+    }
 }

@@ -6,16 +6,16 @@ use portolan_core::{
     event::Recorded,
     ids::{Epoch, RunId, Seq, TenantId},
     money::NanoUsd,
-    time::Timestamp,
+    time::{Clock, Timestamp},
 };
 use portolan_journal::{
-    Admission, Admitted, Append, Appended, ClaimRequest, Claimed, Command, Commanded, Hub, InboxEntry, JournalError,
-    JournalStore, RenewRequest, Renewed, RunFilter, RunRef, RunRow, ScopeBooks, ScopeKey,
+    Admission, Admitted, Append, Appended, ClaimRequest, Claimed, Command, Commanded, Hub, InboxEntry,
+    JournalError, JournalStore, RenewRequest, Renewed, RunFilter, RunRef, RunRow, ScopeBooks, ScopeKey,
     blob::{BlobError, BlobStore},
 };
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 use tokio::sync::Notify;
 
@@ -27,19 +27,29 @@ pub struct KillSwitch(Arc<State>);
 struct State {
     passed: AtomicU64,
     kill_at: u64,
+    dead: AtomicBool,
     killed: Notify,
 }
 
 impl KillSwitch {
     /// Kills at that point; 0 never kills and only counts.
     pub fn at(kill_at: u64) -> Self {
-        Self(Arc::new(State { passed: AtomicU64::new(0), kill_at, killed: Notify::new() }))
+        Self(Arc::new(State {
+            passed: AtomicU64::new(0),
+            kill_at,
+            dead: AtomicBool::new(false),
+            killed: Notify::new(),
+        }))
     }
 
     /// A point at which a process may die. The one that dies never goes on.
     pub async fn point(&self) {
+        if self.is_dead() {
+            std::future::pending::<()>().await;
+        }
         let number = self.0.passed.fetch_add(1, Ordering::SeqCst) + 1;
         if number == self.0.kill_at {
+            self.0.dead.store(true, Ordering::SeqCst);
             self.0.killed.notify_one();
             std::future::pending::<()>().await;
         }
@@ -50,9 +60,53 @@ impl KillSwitch {
         self.0.killed.notified().await;
     }
 
+    /// Whether the process is dead: whatever it had in flight must not go on.
+    pub fn is_dead(&self) -> bool {
+        self.0.dead.load(Ordering::SeqCst)
+    }
+
+    /// A new process begins.
+    pub fn revive(&self) {
+        self.0.dead.store(false, Ordering::SeqCst);
+    }
+
     /// How many points were passed.
     pub fn passed(&self) -> u64 {
         self.0.passed.load(Ordering::SeqCst)
+    }
+}
+
+/// A clock whose timers stop with the process.
+#[derive(Debug)]
+pub struct KillingClock<C> {
+    inner: C,
+    switch: KillSwitch,
+}
+
+impl<C: Clock> KillingClock<C> {
+    /// Wraps a clock that goes on.
+    pub const fn new(inner: C, switch: KillSwitch) -> Self {
+        Self { inner, switch }
+    }
+}
+
+impl<C: Clock> Clock for KillingClock<C> {
+    fn now(&self) -> Timestamp {
+        self.inner.now()
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        self.inner.monotonic_us()
+    }
+
+    fn sleep_ms(&self, ms: u64) -> Fut<'static, ()> {
+        let (sleep, switch) = (self.inner.sleep_ms(ms), self.switch.clone());
+        Box::pin(async move {
+            sleep.await;
+            if switch.is_dead() {
+                std::future::pending::<()>().await;
+            }
+        })
     }
 }
 
@@ -110,7 +164,12 @@ impl JournalStore for KillingJournal {
         self.inner.release(runs)
     }
 
-    fn command(&self, run: RunRef, command: Command, at: Timestamp) -> Fut<'_, Result<Commanded, JournalError>> {
+    fn command(
+        &self,
+        run: RunRef,
+        command: Command,
+        at: Timestamp,
+    ) -> Fut<'_, Result<Commanded, JournalError>> {
         self.inner.command(run, command, at)
     }
 
@@ -126,7 +185,12 @@ impl JournalStore for KillingJournal {
         self.inner.run(run)
     }
 
-    fn list(&self, tenant: TenantId, filter: RunFilter, max: u32) -> Fut<'_, Result<Vec<RunRow>, JournalError>> {
+    fn list(
+        &self,
+        tenant: TenantId,
+        filter: RunFilter,
+        max: u32,
+    ) -> Fut<'_, Result<Vec<RunRow>, JournalError>> {
         self.inner.list(tenant, filter, max)
     }
 
@@ -139,7 +203,11 @@ impl JournalStore for KillingJournal {
         self.inner.set_scope_limit(tenant, scope, limit)
     }
 
-    fn scope_books(&self, tenant: TenantId, scope: ScopeKey) -> Fut<'_, Result<Option<ScopeBooks>, JournalError>> {
+    fn scope_books(
+        &self,
+        tenant: TenantId,
+        scope: ScopeKey,
+    ) -> Fut<'_, Result<Option<ScopeBooks>, JournalError>> {
         self.inner.scope_books(tenant, scope)
     }
 

@@ -1,7 +1,10 @@
 //! What tests share: virtual time, seeded randomness, deaths in process, the battery of stores, conformance scenarios.
 //!
 //! Everything here is a fake behind a port, and says so; nothing of it is linked into the product.
-#![allow(clippy::disallowed_methods, reason = "tests and their tools read scenario files and make folders")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests and their tools read scenario files and make folders"
+)]
 
 pub mod clock;
 pub mod conformance;

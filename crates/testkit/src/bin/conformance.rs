@@ -1,11 +1,12 @@
-//! Runs recorded scenarios of the bounded loop: `conformance PATH [--mode blocking|async|both]`.
+//! Runs recorded scenarios of the bounded loop:
+//! `conformance PATH [--mode blocking|async|both | --durable [--kill-everywhere]]`.
 
 #![expect(
     clippy::disallowed_methods,
     reason = "this is a program: it reads its arguments and starts itself again with its canary"
 )]
 
-use portolan_testkit::conformance::{Backend, Embedded, Mode, expect_panics, load, run_with};
+use portolan_testkit::conformance::{Backend, Durable, Embedded, Mode, expect_panics, load, run_with};
 use std::{
     env,
     error::Error,
@@ -67,16 +68,32 @@ struct Arguments {
 
 impl Arguments {
     fn parse(arguments: impl Iterator<Item = String>) -> Result<Self, String> {
-        const USAGE: &str = "usage: conformance PATH [--mode blocking|async|both]";
+        const USAGE: &str =
+            "usage: conformance PATH [--mode blocking|async|both | --durable [--kill-everywhere]]";
         let mut path = None;
         let mut mode = "both".to_owned();
+        let (mut durable, mut kill_everywhere) = (false, false);
         let mut arguments = arguments;
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
+                "--durable" => durable = true,
+                "--kill-everywhere" => kill_everywhere = true,
                 "--mode" => mode = arguments.next().ok_or(USAGE)?,
                 other if path.is_none() && !other.starts_with('-') => path = Some(PathBuf::from(other)),
                 other => return Err(format!("{other:?} is not understood; {USAGE}")),
             }
+        }
+        if kill_everywhere && !durable {
+            return Err(format!(
+                "--kill-everywhere needs --durable: nothing else survives; {USAGE}"
+            ));
+        }
+        if durable {
+            let path = path.ok_or(USAGE)?;
+            return Ok(Self {
+                path,
+                backends: vec![Box::new(Durable { kill_everywhere })],
+            });
         }
         let modes: &[Mode] = match mode.as_str() {
             "blocking" => &[Mode::Blocking],

@@ -19,6 +19,9 @@ use std::{collections::BTreeMap, fmt::Debug};
 pub fn compare(scenario: &Scenario, expect: &Expectation, observed: &Observed) -> Vec<String> {
     let mut found = Differences(Vec::new());
     outcome(expect, observed, &mut found);
+    if observed.only_outcome {
+        return found.0;
+    }
     if let Some(usage) = expect.usage {
         let actual = (observed.usage.model_calls, observed.usage.tool_calls);
         found.unequal("usage", &(usage.model_calls, usage.tool_calls), &actual);

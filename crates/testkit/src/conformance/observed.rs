@@ -24,6 +24,10 @@ pub enum Outcome {
 /// What was observed.
 #[derive(Debug, Clone)]
 pub struct Observed {
+    /// In which way it was run, if there are several.
+    pub variant: Option<String>,
+    /// Whether only the outcome is to be compared.
+    pub only_outcome: bool,
     /// How it ended.
     pub outcome: Outcome,
     /// The execution, if one was begun.
@@ -48,6 +52,8 @@ impl Observed {
     /// A run that could not be configured.
     pub fn unconfigured(message: impl Into<String>) -> Self {
         Self {
+            variant: None,
+            only_outcome: false,
             outcome: Outcome::Failed(RunFailure::new(FailureKind::Configuration, message)),
             execution_id: None,
             usage: LoopUsage::default(),

@@ -187,8 +187,21 @@ fn run_one(scenario: &Scenario, backend: &dyn Backend) -> Verdict {
         Ok(stage) => stage,
         Err(error) => return Verdict::Failed(vec![format!("its files cannot be laid out: {error}")]),
     };
-    let observed = backend.run(&stage);
-    let differences = compare(scenario, own.as_ref().unwrap_or(&scenario.expect), &observed);
+    let expect = own.as_ref().unwrap_or(&scenario.expect);
+    let mut differences = Vec::new();
+    for observed in backend.runs(&stage) {
+        let variant = observed
+            .variant
+            .as_deref()
+            .map(|variant| format!("{variant}: "))
+            .unwrap_or_default();
+        let found = compare(scenario, expect, &observed);
+        differences.extend(
+            found
+                .into_iter()
+                .map(|difference| format!("{variant}{difference}")),
+        );
+    }
     match (differences.is_empty(), own.is_some()) {
         (true, true) => Verdict::Deviated,
         (true, false) => Verdict::Passed,

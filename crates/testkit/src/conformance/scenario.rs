@@ -48,6 +48,17 @@ pub struct Scenario {
     pub weak_spot: Option<String>,
 }
 
+impl Scenario {
+    /// Whether the run is cancelled, by whatever.
+    pub(super) fn cancels(&self) -> bool {
+        let by_tool = |tool: &ToolPart| matches!(tool, ToolPart::Scripted(part) if part.cancel);
+        self.cancel_before_start
+            || self.boundary_hooks.iter().any(|hook| hook.cancel)
+            || self.script.iter().any(|step| step.cancel)
+            || self.tools.iter().any(by_tool)
+    }
+}
+
 /// An instruction.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]

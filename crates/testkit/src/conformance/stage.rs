@@ -33,15 +33,15 @@ pub struct Stage {
     /// Its cancel switch.
     pub cancel: CancelToken,
     /// Its folders.
-    pub layout: Layout,
+    pub layout: Arc<Layout>,
     requests: Arc<Mutex<Vec<RecordedRequest>>>,
-    checked: Mutex<HashMap<Boundary, u64>>,
+    checked: Arc<Mutex<HashMap<Boundary, u64>>>,
 }
 
 impl Stage {
     /// Lays out the files of a scenario.
     pub fn new(scenario: Scenario) -> io::Result<Self> {
-        let layout = Layout::new(&scenario)?;
+        let layout = Arc::new(Layout::new(&scenario)?);
         let cancel = CancelToken::new();
         if scenario.cancel_before_start {
             cancel.cancel();
@@ -52,7 +52,7 @@ impl Stage {
             cancel,
             layout,
             requests: Arc::default(),
-            checked: Mutex::default(),
+            checked: Arc::default(),
         })
     }
 
@@ -102,10 +102,27 @@ impl Stage {
             *count += 1;
             *count
         };
+        self.at_occurrence(boundary, occurrence);
+    }
+
+    /// Lets happen what happens before the n-th check of a boundary.
+    pub(super) fn at_occurrence(&self, boundary: Boundary, occurrence: u64) {
         for hook in &self.scenario.boundary_hooks {
             if hook.boundary == boundary && hook.occurrence == occurrence {
                 self.effects().happen(hook.cancel, hook.advance_clock_ms);
             }
+        }
+    }
+
+    /// Another handle to this stage.
+    pub(super) fn share(&self) -> Self {
+        Self {
+            scenario: self.scenario.clone(),
+            clock: self.clock.clone(),
+            cancel: self.cancel.clone(),
+            layout: Arc::clone(&self.layout),
+            requests: Arc::clone(&self.requests),
+            checked: Arc::clone(&self.checked),
         }
     }
 
