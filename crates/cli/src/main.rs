@@ -1,1 +1,7 @@
-fn main() {}
+//! The `portolan` binary.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    portolan_cli::main()
+}

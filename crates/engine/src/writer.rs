@@ -5,7 +5,7 @@ use portolan_core::{
     event::{Event, EventError},
     ids::{Attempt, Epoch, Seq, StepId},
     money::NanoUsd,
-    time::Clock,
+    time::{Clock, Timestamp},
 };
 use portolan_journal::{
     Append, Appended, InboxEntry, InboxId, JournalError, JournalStore, NewEvent, Progress, Release, RunRef,
@@ -66,6 +66,9 @@ pub(crate) struct Writer {
     settle: Option<Settlement>,
     consumed: Vec<InboxId>,
     advances: bool,
+    /// When the first event was gathered since the last flush. One append has one moment, and the fold that travels with
+    /// it must name the very moment that its rows will have.
+    gathered_at: Option<Timestamp>,
     /// Commands that the last flush found waiting.
     pub(crate) inbox: Vec<InboxEntry>,
 }
@@ -90,6 +93,7 @@ impl Writer {
             settle: None,
             consumed: Vec::new(),
             advances: false,
+            gathered_at: None,
             inbox: Vec::new(),
         }
     }
@@ -101,7 +105,7 @@ impl Writer {
 
     /// Gathers an event.
     pub(crate) fn push(&mut self, event: &Event, step: Option<(StepId, Attempt)>) -> Result<(), WriteError> {
-        let at = self.clock.now();
+        let at = *self.gathered_at.get_or_insert_with(|| self.clock.now());
         self.progress
             .apply(event, at, step.map(|(step, _)| step))
             .map_err(WriteError::Fold)?;
@@ -154,7 +158,7 @@ impl Writer {
         next: Option<NextCall>,
         release: Option<Release>,
     ) -> Result<Flushed, WriteError> {
-        let at = self.clock.now();
+        let at = self.gathered_at.take().unwrap_or_else(|| self.clock.now());
         let with_next = match &next {
             None => None,
             Some(next) => {

@@ -34,6 +34,11 @@ use std::{
 };
 use tokio::sync::{mpsc, oneshot};
 
+/// The version of SQLite that is built in.
+pub fn library_version() -> &'static str {
+    rusqlite::version()
+}
+
 /// Writes that may wait for the writer. Whoever comes later waits for a place.
 const QUEUE: usize = 1_024;
 

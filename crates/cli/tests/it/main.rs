@@ -1,0 +1,14 @@
+//! System tests of the binary: each starts it as a user does, in a directory and on ports of its own.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "these tests start processes and read files, as their subject does"
+)]
+
+mod agents_and_runs;
+mod demo;
+mod embedded;
+mod kill;
+mod operation;
+mod serve;
+mod support;
