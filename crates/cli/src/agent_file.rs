@@ -150,7 +150,11 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         for (name, text, named) in [
-            ("a.toml", "name = \"a\"\nmodle = \"x/y\"\n[resultSchema]", "modle"),
+            (
+                "a.toml",
+                "name = \"a\"\nmodelName = \"x/y\"\n[resultSchema]",
+                "modelName",
+            ),
             ("a.yaml", "name: a b\nresultSchema: {}", "agent name"),
             ("a.txt", "", "no agent file"),
             (

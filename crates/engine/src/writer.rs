@@ -268,3 +268,6 @@ impl Writer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -91,3 +91,19 @@ fn what_is_kept_can_be_served() {
     assert_eq!(shown.json()["run"]["status"], "succeeded");
     assert!(std::path::Path::new(&kept).join("ledger.jsonl").exists());
 }
+
+#[test]
+fn a_model_of_the_callers_configuration_takes_the_place_of_the_script() {
+    let stage = crate::support::Stage::set(&["--thinking-ms", "50"]);
+    let told = run(stage.path(), &["demo", "--model", "demo/fixer", "--json"])
+        .expect(0)
+        .json();
+    assert_eq!(
+        (&told["model"], &told["holds"]),
+        (&"demo/fixer".into(), &true.into())
+    );
+    assert!(told["ledger"].is_null(), "a real provider shows no ledger");
+    assert_eq!(told["killed"]["signal"], 9);
+    let unknown = run(stage.path(), &["demo", "--model", "nobody/x"]).expect(2);
+    unknown.says("nobody");
+}

@@ -115,7 +115,8 @@ async fn store(directory: &Path) -> Vec<Finding> {
     let opened = match has_store {
         true => open(directory.to_owned()).await,
         false => match tempfile::tempdir() {
-            Ok(scratch) => open(scratch.path().to_owned()).await,
+            // The store makes the directory itself, for its owner alone.
+            Ok(scratch) => open(scratch.path().join("data")).await,
             Err(error) => return vec![Finding::warn("database", error.to_string(), "check TMPDIR")],
         },
     };
