@@ -20,6 +20,8 @@ mod probe;
 #[path = "durable/server.rs"]
 mod server;
 
+// The allocator of the product.
+use portolan_cli as _;
 use std::{env, path::Path, time::Duration};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -59,7 +61,8 @@ async fn measure(runs: u32) -> Result<(), Failure> {
         report(concurrency, &load, commit);
         if concurrency == 64 {
             let more = 10_000_u32.saturating_sub(runs + 50);
-            client::drive(&server, concurrency, more).await?;
+            let long = client::drive(&server, concurrency, more).await?;
+            report(concurrency, &long, commit);
             let (kib, mib) = (server.resident_kib()?, |kib: u64| kib as f64 / 1_024.0);
             println!(
                 "  memory: {:.1} MiB idle, {:.1} MiB after 10,000 runs",

@@ -117,6 +117,9 @@ impl Server {
             .status()
             .await?;
         self.process.wait().await?;
+        if let Some(keep) = env::var_os("PORTOLAN_BENCH_KEEP") {
+            fs::copy(self.directory.join("portolan.db"), keep)?;
+        }
         Ok(fs::metadata(self.directory.join("portolan.db"))?.len())
     }
 }

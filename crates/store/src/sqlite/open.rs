@@ -70,7 +70,7 @@ pub(super) fn writer(path: &Path) -> Result<Connection, StoreOpenError> {
     set(&connection, "foreign_keys", "ON", 1)?;
     // Checkpoints are made beside the commits, not within them.
     connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
-    set(&connection, "cache_size", "-65536", -65_536)?;
+    set(&connection, "cache_size", "-16384", -16_384)?;
     schema::migrate(&mut connection)?;
     Ok(connection)
 }

@@ -1,13 +1,11 @@
 //! The durable driver against a journal in memory, virtual time and a provider that remembers what it was sent.
 #![allow(clippy::disallowed_methods, reason = "tests")]
 
-mod durable {
-    pub(crate) mod world;
+mod world;
 
-    mod bounds;
-    mod cancel;
-    mod doubt;
-    mod failures;
-    mod recovery;
-    mod tampering;
-}
+mod bounds;
+mod cancel;
+mod doubt;
+mod failures;
+mod recovery;
+mod tampering;
