@@ -36,6 +36,12 @@ const BENCHMARKS: &[Benchmark] = &[
         package: "portolan-store",
         target: "append",
     },
+    Benchmark {
+        name: "durable",
+        about: "durable runs through HTTP, beside one-by-one durable commits",
+        package: "portolan-cli",
+        target: "durable",
+    },
 ];
 
 /// Runs the chosen benchmarks one after the other.
@@ -74,7 +80,7 @@ mod tests {
         assert_eq!(chosen(None).expect("all").len(), BENCHMARKS.len());
         assert_eq!(chosen(Some("workspace")).expect("one")[0].target, "scan");
         assert!(
-            matches!(chosen(Some("nothing")), Err(Failure::Unknown { names, .. }) if names == ["loop", "workspace", "append"])
+            matches!(chosen(Some("nothing")), Err(Failure::Unknown { names, .. }) if names == ["loop", "workspace", "append", "durable"])
         );
     }
 }

@@ -28,6 +28,9 @@ use std::panic::AssertUnwindSafe;
 /// The most bytes of an output as JSON that a model sees and a journal keeps inline.
 pub(crate) const MAX_OUTPUT_BYTES: usize = 1 << 20;
 
+/// How long a tool that is given up may take to end what it started, in milliseconds.
+const STOP_PATIENCE_MS: u64 = 1_500;
+
 /// What is told about a step whose outcome nobody knows.
 const UNKNOWN_OUTCOME: &str = "the tool was started and the outcome is unknown; it was not run again";
 
@@ -175,15 +178,25 @@ impl Drive<'_> {
             cancel: &cancel,
         };
         let call = AssertUnwindSafe(async { tool.call(invocation).await }).catch_unwind();
+        let mut call = std::pin::pin!(call);
         let signals = &mut self.signals;
         let timer = self.deps.clock.sleep_ms(left_ms);
-        let outcome = tokio::select! {
+        let stop = tokio::select! {
             biased;
-            outcome = call => outcome,
-            () = signals.cancelled() => { cancel.cancel(); return Err(Stop::Cancelled) }
-            () = timer, if wall_time.is_some() => { cancel.cancel(); return Err(Stop::OutOfTime) }
+            outcome = &mut call => {
+                return Ok(outcome.unwrap_or_else(|panic| Err(ToolError::Failed(panic_message(&*panic)))));
+            }
+            () = signals.cancelled() => Stop::Cancelled,
+            () = timer, if wall_time.is_some() => Stop::OutOfTime,
         };
-        Ok(outcome.unwrap_or_else(|panic| Err(ToolError::Failed(panic_message(&*panic)))))
+        // The tool ends what it started before anybody looks at the files; one that does not answer is dropped.
+        cancel.cancel();
+        let patience = self.deps.clock.sleep_ms(STOP_PATIENCE_MS);
+        tokio::select! {
+            _ = call => {}
+            () = patience => {}
+        }
+        Err(stop)
     }
 
     /// Cuts an output that is too large. What is cut is marked, and the whole is kept as an artifact of the run.

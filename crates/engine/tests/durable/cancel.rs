@@ -5,6 +5,7 @@ use portolan_core::{event::Event, failure::FailureKind, model::ModelFailure, tim
 use portolan_engine::DriveEnd;
 use portolan_journal::{Command, Commanded, JournalStore, RunStatus};
 use serde_json::json;
+use std::sync::atomic::Ordering;
 
 #[tokio::test]
 async fn a_queued_run_is_cancelled_without_asking_a_model() {
@@ -102,4 +103,31 @@ async fn a_draining_owner_gives_the_run_back_and_nothing_is_sent_twice() {
     assert!(matches!(world.drive(1).await, DriveEnd::Released));
     assert_eq!(world.row().await.owner, None);
     assert!(world.sends().is_empty());
+}
+
+#[tokio::test]
+async fn a_tool_that_is_given_up_ends_what_it_started_before_the_run_ends() {
+    let world = Setup::new(vec![Script::Call("hang", json!({}))]).admitted().await;
+    let launch = world.claim(1).await.expect("claims");
+    let driving = portolan_engine::drive(&world.deps, launch, &world.stop, |_| {});
+    let mut driving = std::pin::pin!(driving);
+    while world.hanging_tool.0.load(Ordering::SeqCst) == 0 {
+        assert!(futures::poll!(&mut driving).is_pending());
+    }
+    world
+        .journal
+        .command(RUN, Command::Cancel, world.clock.now())
+        .await
+        .expect("accepted");
+    let end = driving.await;
+    assert!(matches!(end, DriveEnd::Ended), "{end:?}");
+    assert_eq!(
+        world.hanging_tool.1.load(Ordering::SeqCst),
+        1,
+        "the tool was dropped instead of stopped"
+    );
+    assert_eq!(
+        world.failure().await.boundary.map(|boundary| boundary.name()),
+        Some("after_tool")
+    );
 }

@@ -190,9 +190,9 @@ impl WorkspaceHost for MemoryHost {
     fn discard(&self, _run: RunRef) {}
 }
 
-/// A tool that begins and never ends.
+/// A tool that begins and never ends, unless it is told to.
 #[derive(Debug, Default)]
-struct HangingTool(AtomicUsize);
+pub(crate) struct HangingTool(pub(crate) AtomicUsize, pub(crate) AtomicUsize);
 
 impl Tool for HangingTool {
     fn spec(&self) -> ToolSpec {
@@ -203,9 +203,14 @@ impl Tool for HangingTool {
         }
     }
 
-    fn call<'a>(&'a self, _invocation: ToolInvocation<'a>) -> Fut<'a, Result<Value, ToolError>> {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        Box::pin(std::future::pending())
+    fn call<'a>(&'a self, invocation: ToolInvocation<'a>) -> Fut<'a, Result<Value, ToolError>> {
+        Box::pin(async move {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            invocation.cancel.cancelled().await;
+            tokio::task::yield_now().await;
+            self.1.fetch_add(1, Ordering::SeqCst);
+            Err(ToolError::Failed("it was told to stop".to_owned()))
+        })
     }
 }
 
@@ -247,7 +252,7 @@ pub(crate) struct World {
     pub(crate) provider: Arc<FakeProvider>,
     pub(crate) deps: Deps,
     pub(crate) stop: StopSwitch,
-    hanging_tool: Arc<HangingTool>,
+    pub(crate) hanging_tool: Arc<HangingTool>,
     queued: RunQueued,
 }
 
