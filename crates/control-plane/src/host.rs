@@ -5,7 +5,7 @@ use portolan_core::{
     agent::{AgentDefinition, AgentVersion, RunLimits},
     artifact::Artifact,
     event::{Recorded, RunQueued},
-    ids::Epoch,
+    ids::{Epoch, RunId},
     time::Timestamp,
 };
 use portolan_journal::{Claim, RunRef};
@@ -96,7 +96,7 @@ pub trait RunHost: Send + Sync + fmt::Debug {
     fn effective_limits(&self, agent: &RunLimits, run: &RunLimits) -> RunLimits;
 
     /// The steps of a run with their attempts: a JSON list.
-    fn steps(&self, records: &[Recorded]) -> Result<Box<RawValue>, ProjectionError>;
+    fn steps(&self, run: RunId, records: &[Recorded]) -> Result<Box<RawValue>, ProjectionError>;
 
     /// The trace of the bounded loop: a JSON list.
     fn trace(&self, records: &[Recorded]) -> Result<Box<RawValue>, ProjectionError>;

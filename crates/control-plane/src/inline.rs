@@ -5,6 +5,7 @@ use portolan_core::{
     agent::{AgentDefinition, RunLimits},
     artifact::Artifact,
     event::{Recorded, RunQueued},
+    ids::RunId,
 };
 use portolan_engine::{
     definition::{self, HostAbilities},
@@ -102,8 +103,8 @@ impl RunHost for InlineHost {
         }
     }
 
-    fn steps(&self, records: &[Recorded]) -> Result<Box<RawValue>, ProjectionError> {
-        project::steps(records)
+    fn steps(&self, run: RunId, records: &[Recorded]) -> Result<Box<RawValue>, ProjectionError> {
+        project::steps(run, records)
             .map_err(|error| refused(&error))
             .and_then(|steps| list(&steps))
     }

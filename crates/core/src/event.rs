@@ -8,7 +8,7 @@ use crate::{
     artifact::Artifact,
     digest::Digest,
     failure::RunFailure,
-    ids::{Attempt, Epoch, IdempotencyKey, RunId, StepId, StepKind},
+    ids::{Attempt, Epoch, RunId, StepId, StepKind},
     manifest::ManifestChange,
     money::NanoUsd,
     time::Timestamp,
@@ -204,10 +204,8 @@ pub struct StepStarted {
     pub kind: StepKind,
     /// The model or the tool.
     pub name: String,
-    /// The chained digest of what is asked.
+    /// The chained digest of what is asked. The key that is sent is not kept: run, step and attempt of the row make it.
     pub request_hash: Digest,
-    /// The key that is sent.
-    pub idempotency_key: IdempotencyKey,
     /// What was reserved for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_usd: Option<NanoUsd>,

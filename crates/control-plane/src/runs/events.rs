@@ -149,7 +149,7 @@ async fn list(api: &Api, run: RunRef, mut after: Seq, limit: u32) -> Result<Resp
                 return Ok(page.end(Some(&after.0.to_string())));
             }
             object.clear();
-            push_object(&event, &mut object);
+            push_object(run.run, &event, &mut object);
             page.push_json(&object);
             after = event.seq;
             left -= 1;

@@ -1,7 +1,10 @@
 //! Events as JSON objects and as frames of a stream.
 
 use bytes::Bytes;
-use portolan_core::event::{KINDS, Recorded};
+use portolan_core::{
+    event::{KINDS, Recorded},
+    ids::{IdempotencyKey, RunId},
+};
 use serde::{Serialize, de::IgnoredAny};
 use std::io::Write as _;
 
@@ -12,7 +15,7 @@ pub(crate) const HEARTBEAT: Bytes = Bytes::from_static(b": still here\n\n");
 pub(crate) const COME_AGAIN: Bytes = Bytes::from_static(b": the server is going away\nretry: 1000\n\n");
 
 /// Appends `{seq, kind, stepId?, attempt?, at, data}`.
-pub(crate) fn push_object(event: &Recorded, out: &mut Vec<u8>) {
+pub(crate) fn push_object(run: RunId, event: &Recorded, out: &mut Vec<u8>) {
     let Recorded {
         seq,
         at,
@@ -32,7 +35,17 @@ pub(crate) fn push_object(event: &Recorded, out: &mut Vec<u8>) {
     }
     let _ = write!(out, ",\"at\":\"{at}\",\"data\":");
     push_data(kind, payload, out);
+    if let ("step_started", Some(step), Some(attempt)) = (kind.as_str(), step, attempt) {
+        push_key(&IdempotencyKey::new(run, *step, *attempt), out);
+    }
     out.push(b'}');
+}
+
+/// Adds the key of a dispatch to the object that was pushed last. The journal does not keep what run, step and attempt make.
+fn push_key(key: &IdempotencyKey, out: &mut Vec<u8>) {
+    if !out.ends_with(b"{}") && out.pop_if(|last| *last == b'}').is_some() {
+        let _ = write!(out, ",\"idempotencyKey\":\"{key}\"}}");
+    }
 }
 
 /// The payload on one line. What a later build wrote in a form that is no JSON is shown as base64.
@@ -61,12 +74,12 @@ fn push_json(value: &(impl Serialize + ?Sized), out: &mut Vec<u8>) {
 }
 
 /// One frame: the sequence as its id, the kind as its event, the object as its data.
-pub(crate) fn frame(event: &Recorded) -> Bytes {
+pub(crate) fn frame(run: RunId, event: &Recorded) -> Bytes {
     let mut out = Vec::with_capacity(event.payload.len() + 192);
     let decent = !event.kind.is_empty() && event.kind.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
     let name = if decent { event.kind.as_str() } else { "unknown" };
     let _ = write!(out, "id: {}\nevent: {name}\ndata: ", event.seq.0);
-    push_object(event, &mut out);
+    push_object(run, event, &mut out);
     out.extend_from_slice(b"\n\n");
     out.into()
 }
@@ -91,7 +104,8 @@ mod tests {
     }
 
     fn text(kind: &str, payload: &[u8]) -> String {
-        String::from_utf8(frame(&recorded(kind, payload)).to_vec()).expect("UTF-8")
+        String::from_utf8(frame(RunId::from_bytes([1; 16]), &recorded(kind, payload)).to_vec())
+            .expect("UTF-8")
     }
 
     #[test]
@@ -104,10 +118,23 @@ mod tests {
     }
 
     #[test]
+    fn a_dispatch_shows_the_key_that_was_sent() {
+        let frame = text("step_started", b"{\"name\":\"m\"}");
+        let data: serde_json::Value =
+            serde_json::from_str(&frame[frame.find('{').expect("an object")..]).expect("JSON");
+        let key = format!("run_{}:llm-2:1", "01".repeat(16));
+        assert_eq!(
+            data["data"],
+            serde_json::json!({"name": "m", "idempotencyKey": key})
+        );
+    }
+
+    #[test]
     fn no_payload_and_no_kind_splits_a_frame() {
         for (kind, payload) in [
             ("step_completed", &b"{\r\n \"output\":\n1}"[..]),
             ("run_teleported", b"\x00\xff\n\ndata: forged"),
+            ("step_started", b"{}"),
             ("forged\n\nevent: run_succeeded", b"{}"),
         ] {
             let frame = text(kind, payload);

@@ -35,10 +35,11 @@ pub(crate) async fn steps(
     struct Answer {
         data: Box<RawValue>,
     }
-    let records = read_all(&api, run_ref(auth.tenant(), &id)?).await?;
+    let at = run_ref(auth.tenant(), &id)?;
+    let records = read_all(&api, at).await?;
     let data = api
         .host
-        .steps(&records)
+        .steps(at.run, &records)
         .map_err(|error| Problem::internal(&error))?;
     page::json(&Answer { data })
 }

@@ -111,7 +111,7 @@ impl Tail {
         };
         for event in events {
             self.after = event.seq;
-            self.frames.push_back(frame(&event));
+            self.frames.push_back(frame(self.run.run, &event));
             if is_terminal_kind(&event.kind) {
                 self.state = State::Closing;
             }

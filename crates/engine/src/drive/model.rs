@@ -159,7 +159,6 @@ impl Drive<'_> {
             kind: StepKind::Llm,
             name: self.configuration.model.clone(),
             request_hash: need.digest(),
-            idempotency_key: IdempotencyKey::new(self.run.run, state.step, state.attempt),
             reserved_usd: Some(worst).filter(|worst| *worst > NanoUsd::ZERO),
         };
         let event = Event::StepStarted(started);

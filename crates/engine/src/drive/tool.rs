@@ -76,7 +76,6 @@ impl Drive<'_> {
                 kind: StepKind::Tool,
                 name: need.call().name.clone(),
                 request_hash: need.digest(),
-                idempotency_key: key.clone(),
                 reserved_usd: None,
             };
             let event = Event::StepStarted(started);

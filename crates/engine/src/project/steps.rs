@@ -2,7 +2,7 @@
 
 use portolan_core::{
     event::{Event, EventError, Recorded, StepStatus},
-    ids::{Attempt, IdempotencyKey, StepId, StepKind},
+    ids::{Attempt, IdempotencyKey, RunId, StepId, StepKind},
     money::NanoUsd,
     time::Timestamp,
     usage::TokenUsage,
@@ -95,7 +95,7 @@ impl StepView {
 }
 
 /// The steps that a journal names, in their order.
-pub fn steps(records: &[Recorded]) -> Result<Vec<StepView>, EventError> {
+pub fn steps(run: RunId, records: &[Recorded]) -> Result<Vec<StepView>, EventError> {
     let mut steps: Vec<StepView> = Vec::new();
     for record in records {
         let Some(id) = record.step else { continue };
@@ -103,7 +103,7 @@ pub fn steps(records: &[Recorded]) -> Result<Vec<StepView>, EventError> {
         if let Event::StepStarted(started) = &event {
             let attempt = AttemptView {
                 attempt: record.attempt.unwrap_or(Attempt::FIRST),
-                idempotency_key: started.idempotency_key.clone(),
+                idempotency_key: IdempotencyKey::new(run, id, record.attempt.unwrap_or(Attempt::FIRST)),
                 status: ShownStatus::Started,
                 started_at: record.at,
                 finished_at: None,

@@ -110,7 +110,7 @@ async fn the_trace_of_a_recovered_run_is_that_of_an_undisturbed_one() {
     let (calm, disturbed) = (calm.records().await, disturbed.records().await);
     assert_eq!(kinds(&calm), kinds(&disturbed));
     assert!(kinds(&calm).iter().any(|(name, _)| name == "execution.completed"));
-    assert_eq!(project::steps(&disturbed).expect("steps").len(), 3);
+    assert_eq!(project::steps(RUN.run, &disturbed).expect("steps").len(), 3);
 }
 
 /// Call ids of the fake provider count sends, which differ.
