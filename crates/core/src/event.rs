@@ -16,7 +16,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// Declares the kinds once: the enum, their names and the decoder.
 macro_rules! kinds {
@@ -40,6 +40,14 @@ macro_rules! kinds {
                 match self {
                     $(Self::$kind(_) => $name,)*
                     Self::Unknown { kind, .. } => kind,
+                }
+            }
+
+            /// The name of the kind, without a copy if this build knows it.
+            pub fn kind_name(&self) -> Cow<'static, str> {
+                match self {
+                    $(Self::$kind(_) => Cow::Borrowed($name),)*
+                    Self::Unknown { kind, .. } => Cow::Owned(kind.clone()),
                 }
             }
 

@@ -13,12 +13,13 @@ use portolan_core::{
     money::NanoUsd,
     time::Timestamp,
 };
+use std::borrow::Cow;
 
 /// An event that has no place yet.
 #[derive(Debug, Clone)]
 pub struct NewEvent {
     /// The name of the kind.
-    pub kind: String,
+    pub kind: Cow<'static, str>,
     /// The step that it belongs to.
     pub step: Option<StepId>,
     /// The attempt of that step.
@@ -31,7 +32,7 @@ impl NewEvent {
     /// Encodes an event.
     pub fn encode(event: &Event, step: Option<(StepId, Attempt)>) -> Result<Self, EventError> {
         Ok(Self {
-            kind: event.kind().to_owned(),
+            kind: event.kind_name(),
             step: step.map(|(step, _)| step),
             attempt: step.map(|(_, attempt)| attempt),
             payload: event.encode()?.into(),

@@ -8,6 +8,7 @@ use portolan_core::{
     usage::{LoopUsage, TokenUsage},
 };
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// The status of a run as its journal tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -87,7 +88,7 @@ pub struct Progress {
     pub recoveries: u32,
     /// The model of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
+    pub model: Option<Arc<str>>,
     /// When the configuration was fixed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
@@ -167,7 +168,7 @@ impl Progress {
 
     fn start(&mut self, started: &RunStarted, at: Timestamp) {
         self.status = RunStatus::Running;
-        self.model = Some(started.model.clone());
+        self.model = Some(started.model.as_str().into());
         self.started_at = Some(at);
     }
 

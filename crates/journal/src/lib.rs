@@ -20,5 +20,7 @@ pub use append::{
 };
 pub use fold::{Progress, RunStatus};
 pub use hub::{Hub, RunSignal};
-pub use row::{Command, Commanded, InboxEntry, InboxId, RunFilter, RunRef, RunRow, ScopeBooks, ScopeKey};
+pub use row::{
+    Command, Commanded, Glance, InboxEntry, InboxId, RunFilter, RunRef, RunRow, ScopeBooks, ScopeKey,
+};
 pub use store::{JournalError, JournalStore};

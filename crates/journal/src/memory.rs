@@ -61,7 +61,7 @@ impl Run {
                 at,
                 step,
                 attempt,
-                kind,
+                kind: kind.into_owned(),
                 payload: payload.to_vec(),
             });
         }

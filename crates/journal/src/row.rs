@@ -3,6 +3,7 @@
 use crate::fold::{Progress, RunStatus};
 use portolan_core::{
     agent::AgentName,
+    event::Recorded,
     ids::{Epoch, OwnerId, RunId, Seq, TenantId},
     money::NanoUsd,
     time::Timestamp,
@@ -63,6 +64,17 @@ impl RunRow {
             (status, _) => status.name(),
         }
     }
+}
+
+/// What a reader shows of a run, seen in one moment.
+#[derive(Debug, Clone)]
+pub struct Glance {
+    /// The row.
+    pub row: RunRow,
+    /// The first event: what was asked.
+    pub first: Recorded,
+    /// The last event: of a run that has ended, how.
+    pub last: Recorded,
 }
 
 /// What comes from outside to a run. Its owner turns it into journal events.

@@ -3,7 +3,7 @@
 use crate::{
     append::{Admission, Admitted, Append, Appended, ClaimRequest, Claimed, RenewRequest, Renewed},
     hub::Hub,
-    row::{Command, Commanded, InboxEntry, RunFilter, RunRef, RunRow, ScopeBooks, ScopeKey},
+    row::{Command, Commanded, Glance, InboxEntry, RunFilter, RunRef, RunRow, ScopeBooks, ScopeKey},
 };
 use portolan_core::{
     Fut,
@@ -77,6 +77,22 @@ pub trait JournalStore: Send + Sync + std::fmt::Debug {
 
     /// The row of a run.
     fn run(&self, run: RunRef) -> Fut<'_, Result<Option<RunRow>, JournalError>>;
+
+    /// The row of a run with its first and its last event, seen in one moment where the store can.
+    fn glance(&self, run: RunRef) -> Fut<'_, Result<Option<Glance>, JournalError>> {
+        Box::pin(async move {
+            let Some(row) = self.run(run).await? else {
+                return Ok(None);
+            };
+            let before_last = Seq(row.last_seq.0.saturating_sub(1));
+            let first = self.read(run, Seq::ZERO, 1).await?.pop();
+            let last = self.read(run, before_last, 1).await?.pop();
+            let (first, last) = first
+                .zip(last)
+                .ok_or_else(|| JournalError::Corrupt(format!("{} has no events", run.run)))?;
+            Ok(Some(Glance { row, first, last }))
+        })
+    }
 
     /// The rows of a tenant, newest first.
     fn list(

@@ -189,7 +189,7 @@ async fn append(store: &SqliteStore, run: RunRef, step: u32, intent: usize) {
         ],
         progress: Progress {
             status: RunStatus::Running,
-            model: Some("provider/model".to_owned()),
+            model: Some("provider/model".into()),
             started_at: Some(Timestamp(1_700_000_000_000_000)),
             ..Progress::default()
         },
@@ -205,7 +205,7 @@ async fn append(store: &SqliteStore, run: RunRef, step: u32, intent: usize) {
 
 fn event(kind: &str, step: Option<StepId>, bytes: usize) -> NewEvent {
     NewEvent {
-        kind: kind.to_owned(),
+        kind: kind.to_owned().into(),
         step,
         attempt: step.map(|_| Attempt::FIRST),
         payload: payload(bytes).into(),

@@ -20,7 +20,7 @@ pub(crate) fn run(number: u64) -> RunRef {
 
 pub(crate) fn event(kind: &str, payload: &[u8]) -> NewEvent {
     NewEvent {
-        kind: kind.to_owned(),
+        kind: kind.to_owned().into(),
         step: Some(StepId::llm(1)),
         attempt: None,
         payload: payload.to_vec().into(),

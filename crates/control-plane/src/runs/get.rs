@@ -13,7 +13,7 @@ use axum::{
     extract::{Path, RawQuery, State},
     response::Response,
 };
-use portolan_journal::{RunRef, RunRow};
+use portolan_journal::{Glance, RunRef};
 use std::sync::Arc;
 
 /// The longest wait.
@@ -40,12 +40,12 @@ pub(crate) async fn get(
 ) -> Result<Response, Problem> {
     let wait_ms = wait_ms(query.as_deref())?;
     let run = run_ref(auth.tenant(), &id)?;
-    let row = if wait_ms == 0 {
-        api.journal.run(run).await?.ok_or_else(not_found)?
+    let glance = if wait_ms == 0 {
+        api.journal.glance(run).await?.ok_or_else(not_found)?
     } else {
         end_of(&api, run, wait_ms).await?
     };
-    let loaded = Loaded::complete(&api, row).await?;
+    let loaded = Loaded::glanced(&api, glance).await?;
     Ok(json_bytes(loaded.envelope(api.clock.now())?))
 }
 
@@ -63,16 +63,16 @@ fn wait_ms(query: Option<&str>) -> Result<u64, Problem> {
         })
 }
 
-/// The row of a run when it has ended, or when the time is up. The signal wakes at once; a look at the store stands behind it.
-async fn end_of(api: &Api, run: RunRef, wait_ms: u64) -> Result<RunRow, Problem> {
+/// A run when it has ended, or when the time is up. The signal wakes at once; a look at the store stands behind it.
+async fn end_of(api: &Api, run: RunRef, wait_ms: u64) -> Result<Glance, Problem> {
     // Followed before the first look, so that no end falls between the two.
     let mut signal = api.journal.hub().follow(run);
     let deadline = api.clock.monotonic_us().saturating_add(wait_ms * 1_000);
     loop {
-        let row = api.journal.run(run).await?.ok_or_else(not_found)?;
+        let glance = api.journal.glance(run).await?.ok_or_else(not_found)?;
         let left_us = deadline.saturating_sub(api.clock.monotonic_us());
-        if row.progress.status.is_terminal() || left_us == 0 || api.shutdown.is_cancelled() {
-            return Ok(row);
+        if glance.row.progress.status.is_terminal() || left_us == 0 || api.shutdown.is_cancelled() {
+            return Ok(glance);
         }
         let pause_ms = left_us.div_ceil(1_000).min(api.config.poll_ms);
         let ended = async {

@@ -9,7 +9,7 @@ use portolan_core::{
     money::NanoUsd,
     time::Timestamp,
 };
-use portolan_journal::{RunRef, RunRow, RunStatus};
+use portolan_journal::{Glance, RunRef, RunRow, RunStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap};
@@ -41,6 +41,21 @@ impl Loaded {
     pub(crate) async fn read(api: &Api, run: RunRef) -> Result<Self, Problem> {
         let row = api.journal.run(run).await?.ok_or_else(not_found)?;
         Self::complete(api, row).await
+    }
+
+    /// Takes a run as it was seen.
+    pub(crate) async fn glanced(api: &Api, glance: Glance) -> Result<Self, Problem> {
+        let Glance { row, first, last } = glance;
+        let telling = if row.progress.status == RunStatus::Waiting {
+            telling_event(api, &row).await?
+        } else {
+            Some(last)
+        };
+        Ok(Self {
+            row,
+            queued: first.payload,
+            telling,
+        })
     }
 
     /// Reads what the row does not tell.

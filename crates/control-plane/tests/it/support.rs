@@ -357,7 +357,7 @@ pub(crate) fn encoded(event: &Event) -> NewEvent {
 /// An event of a kind that no build knows.
 pub(crate) fn note(text: &str) -> NewEvent {
     NewEvent {
-        kind: "note".to_owned(),
+        kind: "note".into(),
         step: None,
         attempt: None,
         payload: json!({ "text": text }).to_string().into(),

@@ -20,8 +20,9 @@ use portolan_core::{
     time::Timestamp,
 };
 use portolan_journal::{
-    Admission, Admitted, Append, Appended, ClaimRequest, Claimed, Command, Commanded, Hub, InboxEntry,
-    JournalError, JournalStore, RenewRequest, Renewed, RunFilter, RunRef, RunRow, ScopeBooks, ScopeKey,
+    Admission, Admitted, Append, Appended, ClaimRequest, Claimed, Command, Commanded, Glance, Hub,
+    InboxEntry, JournalError, JournalStore, RenewRequest, Renewed, RunFilter, RunRef, RunRow, ScopeBooks,
+    ScopeKey,
 };
 
 fn unwritable(error: &serde_json::Error) -> JournalError {
@@ -83,6 +84,10 @@ impl JournalStore for SqliteStore {
 
     fn run(&self, run: RunRef) -> Fut<'_, Result<Option<RunRow>, JournalError>> {
         Box::pin(self.query(move |connection| read::run(connection, run)))
+    }
+
+    fn glance(&self, run: RunRef) -> Fut<'_, Result<Option<Glance>, JournalError>> {
+        Box::pin(self.query(move |connection| read::glance(connection, run)))
     }
 
     fn list(

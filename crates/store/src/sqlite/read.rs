@@ -9,7 +9,7 @@ use portolan_core::{
     key::ApiKey,
     time::Timestamp,
 };
-use portolan_journal::{InboxEntry, InboxId, Progress, RunFilter, RunRef, RunRow};
+use portolan_journal::{Glance, InboxEntry, InboxId, Progress, RunFilter, RunRef, RunRow};
 use rusqlite::{
     Connection, Row, ToSql, params,
     types::{Value, ValueRef},
@@ -70,6 +70,23 @@ pub(super) fn run(connection: &Connection, run: RunRef) -> Result<Option<RunRow>
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query(params![run.tenant.as_bytes(), run.run.as_bytes()])?;
     rows.next()?.map(run_row).transpose()
+}
+
+/// The row of a run with its first and its last event. The last one is that of the row: an event that was written between
+/// the two statements is not shown.
+pub(super) fn glance(connection: &Connection, run: RunRef) -> Result<Option<Glance>, Fault> {
+    let Some(row) = self::run(connection, run)? else {
+        return Ok(None);
+    };
+    let before_last = Seq(row.last_seq.0.saturating_sub(1));
+    let first = journal(connection, run, Seq::ZERO, 1)?.pop();
+    let last = match before_last {
+        Seq::ZERO => first.clone(),
+        _ => journal(connection, run, before_last, 1)?.pop(),
+    };
+    let missing = || Fault::Corrupt(format!("the journal of {} has no events", run.run));
+    let (first, last) = first.zip(last).ok_or_else(missing)?;
+    Ok(Some(Glance { row, first, last }))
 }
 
 /// What an idempotency key made while it is kept.

@@ -79,7 +79,7 @@ async fn the_fold_moves_with_the_events(world: World) -> Verdict {
         },
         cost_unknown: true,
         recoveries: 4,
-        model: Some("test/model".to_owned()),
+        model: Some("test/model".into()),
         started_at: Some(NOW),
         ..Progress::default()
     };

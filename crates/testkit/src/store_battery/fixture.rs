@@ -65,7 +65,7 @@ pub(super) fn key(key: &str, body: &str) -> IdempotencyClaim {
 
 pub(super) fn event(kind: &str, payload: &[u8]) -> NewEvent {
     NewEvent {
-        kind: kind.to_owned(),
+        kind: kind.to_owned().into(),
         step: None,
         attempt: None,
         payload: payload.to_vec().into(),

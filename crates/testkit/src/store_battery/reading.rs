@@ -15,6 +15,7 @@ use portolan_journal::{
 
 checks! {
     journals_are_read_in_pages,
+    a_glance_shows_the_row_with_its_first_and_its_last_event,
     lists_show_the_newest_first_and_go_on_from_a_cursor,
     lists_are_filtered,
     another_tenant_sees_and_changes_nothing,
@@ -44,6 +45,34 @@ async fn journals_are_read_in_pages(world: World) -> Verdict {
         world.journal(world.run()).await?.len(),
         0,
         "events of a run that is not there"
+    );
+    Ok(())
+}
+
+async fn a_glance_shows_the_row_with_its_first_and_its_last_event(world: World) -> Verdict {
+    let queued = world.queued().await?;
+    let run = world.running().await?;
+    let events = (0..3_u8).map(|n| event("step_completed", &[n])).collect();
+    world
+        .commit(Append {
+            events,
+            ..World::piece(run)
+        })
+        .await?;
+    for (run, expected_last) in [(queued, 1), (run, 5)] {
+        let glance = said(world.store.glance(run).await)?.ok_or("a run that is there is not seen")?;
+        let row = said(world.store.run(run).await)?.ok_or("a run that is there has no row")?;
+        same!(glance.row, row, "the row");
+        same!(
+            (glance.first.seq, glance.last.seq),
+            (Seq(1), Seq(expected_last)),
+            "the first and the last event"
+        );
+    }
+    same!(
+        said(world.store.glance(world.run()).await)?.is_none(),
+        true,
+        "a run that is not there"
     );
     Ok(())
 }

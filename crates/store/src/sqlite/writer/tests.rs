@@ -101,7 +101,7 @@ fn at(number: u8) -> RunRef {
 
 fn event(payload: Vec<u8>) -> NewEvent {
     NewEvent {
-        kind: "step_completed".to_owned(),
+        kind: "step_completed".into(),
         step: None,
         attempt: None,
         payload: payload.into(),
