@@ -75,6 +75,8 @@ pub struct StepFacts {
     pub dispatch: Option<Dispatch>,
     /// Committed retryable failures.
     pub retryable_failures: u32,
+    /// How often the run waited for this step without a worker.
+    pub waits: u32,
     /// The next attempt has to wait until then.
     pub not_before: Option<Timestamp>,
     /// How it ended, and when.
@@ -201,9 +203,14 @@ impl Facts {
             Event::RunFailed(ended) | Event::RunCancelled(ended) => {
                 self.terminal = Some((Terminal::Failed(ended.error), record.at));
             }
+            Event::RunWaiting(_) => {
+                let last = self.order.back().map(|(step, _)| *step);
+                if let Some(facts) = last.and_then(|step| self.steps.get_mut(&step)) {
+                    facts.waits += 1;
+                }
+            }
             Event::RunQueued(_)
             | Event::RunRecovered(_)
-            | Event::RunWaiting(_)
             | Event::RunResumed(_)
             | Event::StepAmbiguous(_)
             | Event::ArtifactCreated(_)

@@ -59,7 +59,8 @@ impl Drive<'_> {
                     attempt: Attempt(facts.retryable_failures.saturating_add(1)),
                     reserved: facts.dispatch.map_or(NanoUsd::ZERO, |dispatch| dispatch.reserved),
                     in_doubt: facts.dispatch.is_some(),
-                    sends: 0,
+                    // A wait that holds no worker must not start the count anew.
+                    sends: facts.retryable_failures.max(facts.waits),
                     not_before: facts.not_before,
                 };
                 let reply = self.ask(&need, &mut state).await?;

@@ -19,7 +19,7 @@ use portolan_core::{
     manifest::Manifest,
     time::Timestamp,
 };
-use portolan_journal::{Progress, RunRef, RunStatus};
+use portolan_journal::{Command, InboxEntry, InboxId, Progress, RunRef, RunStatus};
 use serde_json::value::to_raw_value;
 use std::sync::Arc;
 
@@ -105,6 +105,15 @@ pub(super) async fn begin<'a>(
             mark_taken_up(&mut writer, &facts, epoch)?;
             let mut signals = signals;
             signals.take_inbox(&deps.journal.inbox(run).await.map_err(Interrupt::Read)?);
+            if facts.cancel_journaled {
+                // Noticed by an earlier owner, which answered the command and did not get to the end.
+                let command = Command::Cancel;
+                signals.take_inbox(&[InboxEntry {
+                    id: InboxId(0),
+                    at: facts.last_at,
+                    command,
+                }]);
+            }
             Ground {
                 deps,
                 run,

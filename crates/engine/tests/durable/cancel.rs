@@ -1,9 +1,14 @@
 //! Cancel, from every state.
 
 use super::world::{RUN, Script, Setup};
-use portolan_core::{event::Event, failure::FailureKind, model::ModelFailure, time::Clock};
+use portolan_core::{
+    event::{Event, RunCancelRequested},
+    failure::FailureKind,
+    model::ModelFailure,
+    time::Clock,
+};
 use portolan_engine::DriveEnd;
-use portolan_journal::{Command, Commanded, JournalStore, RunStatus};
+use portolan_journal::{Append, Appended, Command, Commanded, JournalStore, NewEvent, RunStatus};
 use serde_json::json;
 use std::sync::atomic::Ordering;
 
@@ -130,4 +135,42 @@ async fn a_tool_that_is_given_up_ends_what_it_started_before_the_run_ends() {
         world.failure().await.boundary.map(|boundary| boundary.name()),
         Some("after_tool")
     );
+}
+
+#[tokio::test]
+async fn a_cancel_that_an_earlier_owner_noticed_is_not_forgotten() {
+    let world = Setup::new(vec![Script::Hang]).admitted().await;
+    world
+        .journal
+        .command(RUN, Command::Cancel, world.clock.now())
+        .await
+        .expect("accepted");
+    let launch = world.claim(1).await.expect("claims");
+    let noticed = Event::RunCancelRequested(RunCancelRequested {
+        requested_at: world.clock.now(),
+    });
+    let appended = world.journal.append(Append {
+        run: RUN,
+        epoch: launch.epoch,
+        at: world.clock.now(),
+        active_ms: 0,
+        events: vec![NewEvent::encode(&noticed, None).expect("encodes")],
+        progress: world.row().await.progress,
+        advances: false,
+        settle: None,
+        top_up: None,
+        consumed: world
+            .journal
+            .inbox(RUN)
+            .await
+            .expect("reads")
+            .iter()
+            .map(|entry| entry.id)
+            .collect(),
+        release: None,
+    });
+    assert!(matches!(appended.await, Ok(Appended::Committed { .. })));
+    world.drive(2).await;
+    assert_eq!(world.row().await.progress.status, RunStatus::Cancelled);
+    assert!(world.sends().is_empty());
 }

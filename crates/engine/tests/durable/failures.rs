@@ -146,3 +146,19 @@ async fn the_wall_time_ends_a_call_in_flight() {
     );
     assert_eq!(world.row().await.active_ms, 1_500);
 }
+
+#[tokio::test]
+async fn waits_without_a_worker_do_not_start_the_count_of_sends_anew() {
+    for failure in [ModelFailure::RateLimited, ModelFailure::InDoubt] {
+        let world = Setup::new(vec![Script::Fail(failure, Some(60_000)); 20])
+            .admitted()
+            .await;
+        let mut waits = 0;
+        while matches!(world.drive(1).await, DriveEnd::Waiting) {
+            waits += 1;
+            world.clock.advance_ms(60_000);
+        }
+        assert_eq!((waits, world.sends().len()), (3, 4), "{failure:?}");
+        assert_eq!(world.failure().await.kind, FailureKind::Provider, "{failure:?}");
+    }
+}
