@@ -8,6 +8,7 @@
 
 pub mod agent;
 pub mod artifact;
+pub mod blocking;
 pub mod call;
 pub mod cancel;
 pub mod digest;

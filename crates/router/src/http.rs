@@ -13,7 +13,7 @@ use crate::BaseUrlPolicy;
 use ::http::{HeaderMap, StatusCode};
 use ambient::OwnRuntime;
 use bytes::Bytes;
-use portolan_core::Fut;
+use portolan_core::{Fut, blocking::Waiting};
 use reqwest::{Client, Proxy, Url, redirect, retry};
 use std::{
     error::Error,
@@ -21,6 +21,10 @@ use std::{
     sync::{Arc, OnceLock},
     time::Duration,
 };
+
+/// What is told to a caller that would wait for itself.
+const INSIDE_A_RUNTIME: &str = "the blocking call `run()` was made inside of an async runtime, where it would hold the thread that \
+                                has to move the connection; use `run_async().await`, or call it from a plain thread";
 
 /// The most that an answer may weigh. A chat completion is far smaller; more is an attack or a mistake.
 pub(crate) const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
@@ -133,6 +137,9 @@ impl HttpClient {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move {
             if tokio::runtime::Handle::try_current().is_ok() {
+                if Waiting::is_here() {
+                    return Err(TransportError::NotSent(INSIDE_A_RUNTIME.to_owned()));
+                }
                 return exchange(inner.client.clone(), request).await;
             }
             // Connections belong to the runtime that made them, so the own runtime has a client of its own.

@@ -324,6 +324,23 @@ fn a_plain_thread_needs_no_runtime() {
 }
 
 #[test]
+fn a_blocking_wait_inside_of_a_runtime_is_refused_instead_of_hanging() {
+    let server = Server::start(answer("200 OK", &[JSON], RESULT));
+    let model = model(&server.config());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let error = runtime.block_on(async {
+        let _waiting = portolan_core::blocking::Waiting::here();
+        block_on(model.call(None, request("add"))).expect_err("refused")
+    });
+    assert_eq!(error.failure, ModelFailure::NotSent);
+    assert!(error.message.contains("run_async"), "{}", error.message);
+    assert!(server.requests().is_empty());
+}
+
+#[test]
 fn a_dropped_call_is_abandoned() {
     let server = Server::start(Act::SendAndHang(Vec::new()));
     let model = model(&server.config());

@@ -1,5 +1,6 @@
 //! Waiting for a future on the calling thread.
 
+use portolan_core::blocking::Waiting;
 use std::{
     future::Future,
     pin::pin,
@@ -31,6 +32,7 @@ impl Wake for Unpark {
 
 /// Polls a future on this thread until it is ready. A tool that runs another agent may do so inside it.
 pub(crate) fn wait<F: Future>(future: F) -> F::Output {
+    let _waiting = Waiting::here();
     let mut future = pin!(future);
     let unpark = Arc::new(Unpark {
         thread: std::thread::current(),

@@ -128,3 +128,26 @@ async fn a_terminal_run_is_left_alone() {
         None
     );
 }
+
+#[tokio::test]
+async fn a_refused_result_before_a_death_is_journaled_once() {
+    let world = Setup::new(vec![
+        Script::Final(json!(1)),
+        Script::Hang,
+        Script::Final(json!("ok")),
+    ])
+    .admitted()
+    .await;
+    world.drive_and_die(1).await;
+    world.drive(2).await;
+    let rejected = world
+        .kinds()
+        .await
+        .into_iter()
+        .filter(|kind| kind == "result_rejected")
+        .count();
+    assert_eq!(
+        (rejected, world.row().await.progress.usage.result_rejections),
+        (1, 1)
+    );
+}
