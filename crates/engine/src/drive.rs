@@ -65,7 +65,10 @@ pub enum DriveEnd {
     /// The run has ended.
     Ended,
     /// The run waits and holds no worker.
-    Waiting,
+    Waiting {
+        /// When it is due.
+        until: Timestamp,
+    },
     /// The run was given back because this owner drains.
     Released,
     /// Somebody else owns the run.
@@ -83,7 +86,7 @@ pub enum DriveEnd {
 enum Interrupt {
     Write(WriteError),
     Read(JournalError),
-    Waiting,
+    Waiting(Timestamp),
     Released,
     /// The run ends with this failure, outside of the machine.
     Fail(RunFailure),
@@ -146,7 +149,7 @@ fn end_of(interrupt: Interrupt) -> DriveEnd {
         Interrupt::Write(error @ (WriteError::Encode(_) | WriteError::Fold(_))) => {
             DriveEnd::Defect(error.to_string())
         }
-        Interrupt::Waiting => DriveEnd::Waiting,
+        Interrupt::Waiting(until) => DriveEnd::Waiting { until },
         Interrupt::Released => DriveEnd::Released,
         Interrupt::Fail(failure) => DriveEnd::Defect(failure.message),
     }

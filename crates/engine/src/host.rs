@@ -13,7 +13,7 @@ use portolan_core::{
 };
 use portolan_journal::{Claim, ClaimRequest, Claimed, DeadOwners, RenewRequest, RunRef};
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -21,6 +21,9 @@ use std::{
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// Moments that are remembered at most. What is due later is found by the sweep.
+const MAX_DUE: usize = 10_000;
 
 /// How a host works.
 #[derive(Debug, Clone, Copy)]
@@ -93,6 +96,8 @@ pub struct Host {
     driven: Mutex<HashMap<RunRef, Driven>>,
     /// Runs whose drive was lost: owned by this process, driven by nobody.
     stranded: Mutex<Vec<(RunRef, Epoch)>>,
+    /// When runs that wait are due, as far as this process let them wait. The sweep stands behind it.
+    due: Mutex<BTreeSet<Timestamp>>,
     stop: StopSwitch,
     tasks: TaskTracker,
     wake: Notify,
@@ -113,6 +118,7 @@ impl Host {
             places: Arc::new(Semaphore::new(options.max_concurrent_runs)),
             driven: Mutex::default(),
             stranded: Mutex::default(),
+            due: Mutex::default(),
             stop: StopSwitch::default(),
             tasks: TaskTracker::new(),
             wake: Notify::new(),
@@ -236,13 +242,38 @@ impl Host {
     pub async fn run(self: &Arc<Self>) {
         loop {
             self.sweep().await;
-            let pause = self.deps.clock.sleep_ms(self.options.sweep_ms);
+            let pause = self.deps.clock.sleep_ms(self.pause_ms());
             tokio::select! {
                 () = pause => {}
                 () = self.wake.notified() => {}
                 () = self.closed.cancelled() => return,
             }
         }
+    }
+
+    /// How long to sleep before the next sweep: its interval, or less if a run is due earlier.
+    fn pause_ms(&self) -> u64 {
+        let now = self.deps.clock.now();
+        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        while due.first().is_some_and(|first| *first <= now) {
+            due.pop_first();
+        }
+        // Rounded up, so that the run is due when the sweep looks.
+        let until_first = due
+            .first()
+            .map_or(u64::MAX, |first| first.ms_since(now).saturating_add(1));
+        until_first.min(self.options.sweep_ms)
+    }
+
+    /// Takes note of when a run is due, so that it need not wait for the interval of the sweep.
+    fn look_again_at(&self, until: Timestamp) {
+        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        due.insert(until);
+        if due.len() > MAX_DUE {
+            due.pop_last();
+        }
+        drop(due);
+        self.wake.notify_one();
     }
 
     /// Renews leases at a third of their length, until the host is closed. Runs apart from the sweep.
@@ -392,7 +423,11 @@ impl Guard<'_> {
     fn ended(self, end: DriveEnd) {
         let Self { host, run, epoch } = &self;
         let strand = match end {
-            DriveEnd::Ended | DriveEnd::Waiting | DriveEnd::Released | DriveEnd::Missing => false,
+            DriveEnd::Ended | DriveEnd::Released | DriveEnd::Missing => false,
+            DriveEnd::Waiting { until } => {
+                host.look_again_at(until);
+                false
+            }
             DriveEnd::Fenced => true,
             DriveEnd::Lost(error) => {
                 tracing::warn!(run = %run.run, %error, "a run is given back: its journal cannot be used");

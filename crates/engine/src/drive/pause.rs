@@ -43,7 +43,7 @@ impl Drive<'_> {
             self.writer
                 .flush(None, Some(Release { wake_at: Some(until) }))
                 .await?;
-            return Err(Interrupt::Waiting);
+            return Err(Interrupt::Waiting(until));
         }
         let began_us = self.deps.clock.monotonic_us();
         let sleep = self.deps.clock.sleep_ms(left_ms);

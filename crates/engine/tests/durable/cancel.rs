@@ -69,7 +69,7 @@ async fn a_call_in_flight_is_given_up() {
 async fn a_waiting_run_is_cancelled_without_waiting_on() {
     let script = vec![Script::Fail(ModelFailure::RateLimited, Some(600_000))];
     let world = Setup::new(script).admitted().await;
-    assert!(matches!(world.drive(1).await, DriveEnd::Waiting));
+    assert!(matches!(world.drive(1).await, DriveEnd::Waiting { .. }));
     world
         .journal
         .command(RUN, Command::Cancel, world.clock.now())

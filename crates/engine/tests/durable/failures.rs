@@ -107,7 +107,7 @@ async fn a_long_pause_is_a_durable_timer_that_holds_no_worker() {
     ];
     let world = Setup::new(script).admitted().await;
     let end = world.drive(1).await;
-    assert!(matches!(end, DriveEnd::Waiting), "{end:?}");
+    assert!(matches!(end, DriveEnd::Waiting { .. }), "{end:?}");
     let row = world.row().await;
     assert_eq!((row.progress.status, row.owner), (RunStatus::Waiting, None));
     assert!(world.claim(2).await.is_none(), "it is not due yet");
@@ -154,7 +154,7 @@ async fn waits_without_a_worker_do_not_start_the_count_of_sends_anew() {
             .admitted()
             .await;
         let mut waits = 0;
-        while matches!(world.drive(1).await, DriveEnd::Waiting) {
+        while matches!(world.drive(1).await, DriveEnd::Waiting { .. }) {
             waits += 1;
             world.clock.advance_ms(60_000);
         }

@@ -7,5 +7,6 @@ mod bounds;
 mod cancel;
 mod doubt;
 mod failures;
+mod host;
 mod recovery;
 mod tampering;
