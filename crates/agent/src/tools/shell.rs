@@ -225,6 +225,10 @@ impl Tool for Shell {
             let (name, spec) = self.prepare(invocation.arguments, invocation.workspace)?;
             let stop = Stop(CancelToken::new());
             let switch = stop.0.clone();
+            if invocation.cancel.is_cancelled() {
+                // Before the thread begins: a quick command would end before the race below is looked at.
+                stop.0.cancel();
+            }
             let ended = thread::start(move || run(&spec, &switch))
                 .map_err(|_| failed("The command could not be started.".to_owned()))?;
             let ended = match select(ended, invocation.cancel.cancelled()).await {
