@@ -11,6 +11,7 @@ mod code;
 mod directory;
 mod fault;
 mod journal;
+mod log;
 mod open;
 mod read;
 mod readers;
@@ -74,6 +75,7 @@ impl SqliteStore {
     pub fn open(directory: &Path) -> Result<Self, StoreOpenError> {
         let lock = directory::hold(directory)?;
         let path = directory.join("portolan.db");
+        log::lengthen(&path, checkpoint::LOG_FRAMES).map_err(StoreOpenError::Log)?;
         let connection = open::writer(&path)?;
         let hub = Hub::default();
         let suspect = Arc::new(AtomicBool::new(false));

@@ -142,6 +142,7 @@ fn explain(error: &ComposeError, config: &Config) -> Failure {
             | StoreOpenError::OldSqlite { .. }
             | StoreOpenError::Setting { .. }
             | StoreOpenError::Database(_)
+            | StoreOpenError::Log(_)
             | StoreOpenError::Thread(_) => unavailable().hint("`portolan doctor` looks closer"),
         },
         ComposeError::Provider(ProviderConfigError::BaseUrl { provider, .. }) => usage().hint(format!(

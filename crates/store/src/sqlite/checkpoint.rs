@@ -15,9 +15,13 @@ use std::{
 /// Pages after which the checkpointer is asked to fold: 8 MiB.
 const FOLD_AFTER: i32 = 2_048;
 
-/// Pages after which the writer waits for the rest to be folded, so that the log starts over: 64 MiB. Under a steady load
+/// Pages after which the writer waits for the rest to be folded, so that the log starts over: 32 MiB. Under a steady load
 /// the checkpointer never meets the end of the log by itself.
-const START_OVER_AFTER: i32 = 16_384;
+const START_OVER_AFTER: i32 = 8_192;
+
+/// Frames that the log has room for from the start: all that it holds before it starts over, and the group that is
+/// committed meanwhile.
+pub(super) const LOG_FRAMES: u64 = 8_192 + 512;
 
 /// The writer's side.
 #[derive(Debug)]

@@ -47,6 +47,9 @@ pub enum StoreOpenError {
     /// The database cannot be used.
     #[error("the database cannot be used")]
     Database(#[from] rusqlite::Error),
+    /// The file of the write-ahead log could not be made.
+    #[error("the write-ahead log cannot be made as long as it has to be")]
+    Log(#[source] io::Error),
     /// A thread could not be started.
     #[error("a thread of the store cannot be started")]
     Thread(#[from] io::Error),
