@@ -15,6 +15,8 @@
 
 #[path = "durable/client.rs"]
 mod client;
+#[path = "stage/connection.rs"]
+mod connection;
 #[path = "durable/probe.rs"]
 mod probe;
 #[path = "durable/server.rs"]

@@ -1,6 +1,6 @@
 //! The load: so many callers, each starting a run, waiting for its end, and starting the next.
 
-use crate::{Failure, server::Server};
+use crate::{Failure, connection::Connection, server::Server};
 use serde_json::{Value, json};
 use std::{
     sync::{
@@ -27,13 +27,13 @@ pub(crate) async fn drive(server: &Server, concurrency: usize, runs: u32) -> Res
     let mut callers = tokio::task::JoinSet::new();
     for _ in 0..concurrency {
         let (left, times) = (Arc::clone(&left), Arc::clone(&times));
-        let (client, url, key) = (server.client.clone(), server.url.clone(), server.key.clone());
+        let mut connection = Connection::open(&server.url, &server.key).await?;
         callers.spawn(async move {
             while left
                 .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1))
                 .is_ok()
             {
-                let time = one(&client, &url, &key).await?;
+                let time = one(&mut connection).await?;
                 times.lock().map_err(|_| "a caller panicked")?.push(time);
             }
             Ok::<(), Failure>(())
@@ -53,31 +53,20 @@ pub(crate) async fn drive(server: &Server, concurrency: usize, runs: u32) -> Res
     })
 }
 
-async fn one(client: &reqwest::Client, url: &str, key: &str) -> Result<(Duration, Duration), Failure> {
+async fn one(connection: &mut Connection) -> Result<(Duration, Duration), Failure> {
     let began = Instant::now();
-    let body = json!({"agentName": "bench", "input": "go"}).to_string();
-    let request = client
-        .post(format!("{url}/v1/runs"))
-        .bearer_auth(key)
-        .header("content-type", "application/json");
-    let answer = request.body(body).send().await?;
-    let (status, body) = (answer.status(), answer.bytes().await?);
+    let created = connection
+        .post("/v1/runs", r#"{"agentName": "bench", "input": "go"}"#)
+        .await?;
     let accepted = began.elapsed();
-    if status != 201 {
-        return Err(format!("{status}: {}", String::from_utf8_lossy(&body)).into());
-    }
-    let created: Value = serde_json::from_slice(&body)?;
+    let created = created.json(201)?;
     let id = created
         .pointer("/run/id")
         .and_then(Value::as_str)
         .ok_or("no id")?;
-    let answer = client
-        .get(format!("{url}/v1/runs/{id}?waitMs=60000"))
-        .bearer_auth(key)
-        .send()
-        .await?;
-    let ended: Value = serde_json::from_slice(&answer.bytes().await?)?;
+    let ended = connection.get(&format!("/v1/runs/{id}?waitMs=60000")).await?;
     let whole = began.elapsed();
+    let ended = ended.json(200)?;
     let usage = (
         ended.pointer("/run/usage/modelCalls"),
         ended.pointer("/run/usage/toolCalls"),

@@ -1,6 +1,6 @@
 //! The server under load: the real store, engine and API, with a model that answers at once.
 
-use crate::Failure;
+use crate::{Failure, connection::Connection};
 use portolan_control_plane::{
     ApiConfig, Deps as ApiDeps, HashKey, InlineHost, ServeLimits, bootstrap, serve::serve as serve_http,
 };
@@ -44,7 +44,6 @@ pub(crate) struct Server {
     directory: PathBuf,
     pub(crate) url: String,
     pub(crate) key: String,
-    pub(crate) client: reqwest::Client,
 }
 
 impl Server {
@@ -58,17 +57,11 @@ impl Server {
         let mut lines = BufReader::new(process.stdout.take().ok_or("no output")?).lines();
         let ready = lines.next_line().await?.ok_or("the server did not start")?;
         let (url, key) = ready.split_once(' ').ok_or("the server said something else")?;
-        let client = reqwest::Client::builder()
-            .no_proxy()
-            .pool_max_idle_per_host(256)
-            .tcp_nodelay(true)
-            .build()?;
         let server = Self {
             process,
             directory: directory.to_owned(),
             url: url.to_owned(),
             key: key.to_owned(),
-            client,
         };
         server.put_agent().await?;
         Ok(server)
@@ -80,20 +73,13 @@ impl Server {
             "resources": {"docs": {"files": {"a.txt": "r".repeat(1_000)}}},
             "resultSchema": {"type": "string"},
         });
-        let request = self
-            .client
-            .put(format!("{}/v1/agents/bench", self.url))
-            .bearer_auth(&self.key);
-        let answer = request
-            .header("content-type", "application/json")
-            .body(definition.to_string())
-            .send()
+        let mut connection = Connection::open(&self.url, &self.key).await?;
+        let answer = connection
+            .put("/v1/agents/bench", &definition.to_string())
             .await?;
-        let (status, body) = (answer.status(), answer.text().await?);
-        if status.is_success() {
-            Ok(())
-        } else {
-            Err(format!("{status}: {body}").into())
+        match answer.status {
+            200 | 201 => Ok(()),
+            _ => answer.json(201).map(drop),
         }
     }
 

@@ -65,7 +65,12 @@ mod tests {
         connection
             .execute_batch("PRAGMA journal_mode = wal; CREATE TABLE t (a); INSERT INTO t VALUES (1);")
             .expect("writes");
-        let length = directory.path().join("a.db-wal").metadata().expect("is there").len();
+        let length = directory
+            .path()
+            .join("a.db-wal")
+            .metadata()
+            .expect("is there")
+            .len();
         assert_eq!(length, 32 + 100 * FRAME);
         assert_eq!(count(&path), 1);
     }
