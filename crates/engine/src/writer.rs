@@ -178,6 +178,7 @@ impl Writer {
         let append = Append {
             run: self.run,
             epoch: self.epoch,
+            after: Some(self.last_seq),
             at,
             active_ms: self.active.used_ms(),
             events: std::mem::take(&mut self.events),
@@ -208,6 +209,10 @@ impl Writer {
                 Ok(Flushed::TopUpRefused(scope))
             }
             Appended::Fenced => Err(WriteError::Fenced),
+            // `commit` has read back what an append that it met had written.
+            Appended::Elsewhere => Err(WriteError::Lost(JournalError::Corrupt(
+                "the journal grew by an append that nobody made".to_owned(),
+            ))),
         }
     }
 
@@ -217,6 +222,13 @@ impl Writer {
         let mut last = JournalError::NotCommitted("it was never tried".to_owned());
         for _ in 0..MAX_TRIES {
             match self.journal.append(append.clone()).await {
+                // An earlier try of this very append has landed late.
+                Ok(Appended::Elsewhere) => match self.read_back(&append).await {
+                    Ok(Some(appended)) => return Ok(appended),
+                    Ok(None) => return Ok(Appended::Elsewhere),
+                    Err(reading @ JournalError::Corrupt(_)) => return Err(WriteError::Lost(reading)),
+                    Err(reading) => last = reading,
+                },
                 Ok(appended) => return Ok(appended),
                 Err(error @ JournalError::Corrupt(_)) => return Err(WriteError::Lost(error)),
                 Err(error @ JournalError::NotCommitted(_)) => last = error,

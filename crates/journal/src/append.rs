@@ -136,6 +136,9 @@ pub struct Append {
     pub run: RunRef,
     /// The writer's generation. Another one on the row changes nothing: fenced.
     pub epoch: Epoch,
+    /// Where the journal ends as far as the writer knows; `None` does not ask. An append whose answer was lost may land
+    /// late, behind the one that repeats it: the second of the two finds the journal longer and writes nothing.
+    pub after: Option<Seq>,
     /// Now.
     pub at: Timestamp,
     /// Active time used so far, in milliseconds.
@@ -178,6 +181,8 @@ pub enum Appended {
     },
     /// Somebody else owns the run. Nothing was written.
     Fenced,
+    /// The journal does not end where the writer believes. Nothing was written: read back what was.
+    Elsewhere,
 }
 
 /// Whose runs may be taken over.

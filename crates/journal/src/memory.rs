@@ -200,6 +200,7 @@ impl State {
         let Append {
             run,
             epoch,
+            after,
             at,
             active_ms,
             events,
@@ -215,6 +216,9 @@ impl State {
         };
         if kept.row.epoch != epoch || kept.row.progress.status.is_terminal() {
             return Appended::Fenced;
+        }
+        if after.is_some_and(|after| after != kept.row.last_seq) {
+            return Appended::Elsewhere;
         }
         let waited = kept.row.progress.status == RunStatus::Waiting;
         kept.push(events, at);
@@ -375,7 +379,7 @@ impl JournalStore for MemoryJournal {
         let run = append.run;
         let mut state = self.state();
         let appended = state.append(append);
-        if !matches!(appended, Appended::Fenced) {
+        if !matches!(appended, Appended::Fenced | Appended::Elsewhere) {
             let row = &state.kept(run).row;
             self.hub
                 .committed(run, row.last_seq, row.progress.status.is_terminal());

@@ -181,6 +181,7 @@ async fn append(store: &SqliteStore, run: RunRef, step: u32, intent: usize) {
     let append = Append {
         run,
         epoch: Epoch(1),
+        after: None,
         at: Timestamp(1_700_000_000_000_000),
         active_ms: u64::from(step),
         events: vec![

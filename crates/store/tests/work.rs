@@ -50,6 +50,7 @@ pub(crate) fn append(run: RunRef, events: u8) -> Append {
     Append {
         run,
         epoch: Epoch(1),
+        after: None,
         at: NOW,
         active_ms: 1,
         events: (0..events).map(|n| event("step_completed", &[n; 300])).collect(),

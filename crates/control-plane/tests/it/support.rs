@@ -326,6 +326,7 @@ impl World {
         let append = Append {
             run,
             epoch: row.epoch,
+            after: None,
             at: self.clock.now(),
             active_ms: 0,
             events,

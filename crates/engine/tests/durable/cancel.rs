@@ -152,6 +152,7 @@ async fn a_cancel_that_an_earlier_owner_noticed_is_not_forgotten() {
     let appended = world.journal.append(Append {
         run: RUN,
         epoch: launch.epoch,
+        after: None,
         at: world.clock.now(),
         active_ms: 0,
         events: vec![NewEvent::encode(&noticed, None).expect("encodes")],

@@ -14,6 +14,7 @@ use portolan_journal::{Append, Appended, Progress, RunStatus};
 checks! {
     places_are_dense_and_kept_with_their_steps,
     the_fold_moves_with_the_events,
+    an_append_that_lands_late_finds_the_journal_longer,
     a_stale_generation_changes_nothing,
     a_run_that_is_not_there_is_fenced,
     nothing_follows_the_end,
@@ -100,6 +101,54 @@ async fn the_fold_moves_with_the_events(world: World) -> Verdict {
     let row = world.row(run).await?;
     same!(row.progress, fold, "the fold");
     same!(row.active_ms, 500, "active time, which never goes back");
+    Ok(())
+}
+
+async fn an_append_that_lands_late_finds_the_journal_longer(world: World) -> Verdict {
+    let run = world.running().await?;
+    let append = |events: &[&str], status| Append {
+        after: Some(Seq(2)),
+        active_ms: 7,
+        advances: true,
+        events: events.iter().map(|kind| event(kind, b"{}")).collect(),
+        progress: progress(status),
+        ..World::piece(run)
+    };
+    let (last_seq, _) = world
+        .commit(append(&["step_started"], RunStatus::Running))
+        .await?;
+    same!(last_seq, Seq(3), "the place after the first");
+    let before = (world.row(run).await?, world.kinds(run).await?);
+    for late in [
+        append(&["step_started"], RunStatus::Running),
+        append(&["run_waiting"], RunStatus::Waiting),
+        append(&["run_succeeded"], RunStatus::Succeeded),
+    ] {
+        same!(
+            world.append(late).await?,
+            Appended::Elsewhere,
+            "the same place again"
+        );
+    }
+    let ahead = Append {
+        after: Some(Seq(9)),
+        ..append(&["step_completed"], RunStatus::Running)
+    };
+    same!(
+        world.append(ahead).await?,
+        Appended::Elsewhere,
+        "a place that is not reached"
+    );
+    same!(
+        (world.row(run).await?, world.kinds(run).await?),
+        before,
+        "what is stored"
+    );
+    let next = Append {
+        after: Some(Seq(3)),
+        ..append(&["step_completed"], RunStatus::Running)
+    };
+    same!(world.commit(next).await?.0, Seq(4), "the place after the second");
     Ok(())
 }
 

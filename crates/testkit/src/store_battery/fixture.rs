@@ -153,6 +153,7 @@ impl World {
         Append {
             run,
             epoch: Epoch(1),
+            after: None,
             at: NOW,
             active_ms: 0,
             events: Vec::new(),

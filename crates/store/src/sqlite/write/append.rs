@@ -80,7 +80,7 @@ impl AppendEvents {
                      redrives = iif(?8, 0, redrives),
                      reserved = min(max(reserved - ?9, 0), 9223372036854775807 - ?10) + ?10,
                      settled = min(settled, 9223372036854775807 - ?11) + ?11
-                 WHERE tenant_id = ?1 AND run_id = ?2 AND epoch = ?3 AND status = ?4
+                 WHERE tenant_id = ?1 AND run_id = ?2 AND epoch = ?3 AND status = ?4 AND next_seq = coalesce(?12, next_seq)
                  RETURNING next_seq, inbox_count",
             )?
             .query_row(
@@ -95,7 +95,8 @@ impl AppendEvents {
                     append.advances,
                     code::from_money(settle.reserved),
                     code::from_money(ending.topped_up),
-                    code::from_money(settle.actual)
+                    code::from_money(settle.actual),
+                    append.after.map(|after| code::from_count(after.next().0))
                 ],
                 |row| Ok((row.get(0)?, row.get(1)?)),
             )
@@ -120,6 +121,12 @@ impl AppendEvents {
         let Some(row) = Row::read(tx.connection, append)? else {
             return Ok(Appended::Fenced);
         };
+        if append
+            .after
+            .is_some_and(|after| code::from_count(after.next().0) != row.next_seq)
+        {
+            return Ok(Appended::Elsewhere);
+        }
         let books = tx.scopes.books_of(tx.connection, append.run.tenant, &row.agent)?;
         let decision = self.decide(&row, books);
         let inbox = match row.commands {
@@ -295,7 +302,7 @@ impl Write for AppendEvents {
         let (last_seq, granted) = match answer {
             Appended::Committed { last_seq, .. } => (*last_seq, true),
             Appended::TopUpRefused { last_seq, .. } => (*last_seq, false),
-            Appended::Fenced => return,
+            Appended::Fenced | Appended::Elsewhere => return,
         };
         let ended = self.ending(granted).progress.status.is_terminal();
         hub.committed(self.append.run, last_seq, ended);
@@ -337,13 +344,14 @@ struct Row {
     settled: NanoUsd,
     wake_at: Option<i64>,
     commands: i64,
+    next_seq: i64,
 }
 
 impl Row {
     /// The row, unless the writer is fenced.
     fn read(connection: &Connection, append: &Append) -> Result<Option<Self>, Fault> {
         let mut statement = connection.prepare_cached(
-            "SELECT agent, agent_version, created_at, status, reserved, settled, wake_at, inbox_count FROM runs
+            "SELECT agent, agent_version, created_at, status, reserved, settled, wake_at, inbox_count, next_seq FROM runs
              WHERE tenant_id = ?1 AND run_id = ?2 AND epoch = ?3 AND status < 3",
         )?;
         let mut rows = statement.query(params![
@@ -363,6 +371,7 @@ impl Row {
             settled: code::money(row.get(5)?)?,
             wake_at: row.get(6)?,
             commands: row.get(7)?,
+            next_seq: row.get(8)?,
         }))
     }
 }

@@ -130,6 +130,7 @@ fn append(number: u8, payload: Vec<u8>) -> AppendEvents {
     AppendEvents::new(Append {
         run: at(number),
         epoch: Epoch(1),
+        after: None,
         at: Timestamp(0),
         active_ms: 0,
         events: vec![event(payload)],
