@@ -1,6 +1,10 @@
-//! Wakes whoever follows a run within this process. The journal stays the truth: a reader that misses a signal polls.
+//! Wakes whoever follows a run within this process. The journal stays the truth: a signal that is missed is found by the
+//! lookout, which one of the waiting readers keeps for all of them.
 
-use crate::row::RunRef;
+use crate::{
+    row::{Head, RunRef},
+    tail::lookout::Lookout,
+};
 use portolan_core::ids::Seq;
 use std::{
     collections::HashMap,
@@ -21,7 +25,13 @@ pub struct RunSignal {
 
 /// A cheap handle to the signals of all followed runs.
 #[derive(Debug, Clone, Default)]
-pub struct Hub(Arc<Mutex<HashMap<RunRef, watch::Sender<RunSignal>>>>);
+pub struct Hub(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    runs: Mutex<HashMap<RunRef, watch::Sender<RunSignal>>>,
+    lookout: Lookout,
+}
 
 impl Hub {
     /// Follows a run. The first value is what was announced last, or nothing.
@@ -47,6 +57,18 @@ impl Hub {
         }
     }
 
+    /// Announces what somebody saw in the store. Nobody is woken by what was announced before.
+    pub fn seen(&self, head: &Head) {
+        if let Some(sender) = self.runs().get(&head.at) {
+            sender.send_if_modified(|signal| {
+                let is_news = head.last_seq > signal.last_seq || (head.ended && !signal.ended);
+                signal.last_seq = signal.last_seq.max(head.last_seq);
+                signal.ended |= head.ended;
+                is_news
+            });
+        }
+    }
+
     /// Announces a command.
     pub fn commanded(&self, run: RunRef) {
         if let Some(sender) = self.runs().get(&run) {
@@ -59,7 +81,73 @@ impl Hub {
         self.runs().retain(|_, sender| sender.receiver_count() > 0);
     }
 
+    /// The runs that somebody follows and that are not known to have ended, in the order of their ids.
+    pub fn followed(&self) -> Vec<RunRef> {
+        let runs = self.runs();
+        let live = runs
+            .iter()
+            .filter(|(_, sender)| sender.receiver_count() > 0 && !sender.borrow().ended);
+        let mut live: Vec<RunRef> = live.map(|(run, _)| *run).collect();
+        drop(runs);
+        live.sort_unstable();
+        live
+    }
+
+    pub(crate) fn lookout(&self) -> &Lookout {
+        &self.0.lookout
+    }
+
     fn runs(&self) -> MutexGuard<'_, HashMap<RunRef, watch::Sender<RunSignal>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use portolan_core::ids::{RunId, TenantId};
+
+    fn run(number: u8) -> RunRef {
+        RunRef {
+            tenant: TenantId::from_bytes([1; 16]),
+            run: RunId::from_bytes([number; 16]),
+        }
+    }
+
+    #[test]
+    fn what_is_seen_again_wakes_nobody() {
+        let hub = Hub::default();
+        let mut signal = hub.follow(run(1));
+        let head = |last_seq, ended| Head {
+            at: run(1),
+            last_seq: Seq(last_seq),
+            ended,
+        };
+        let woken = [
+            (head(3, false), true),
+            (head(3, false), false),
+            (head(2, false), false),
+            (head(3, true), true),
+            (head(3, true), false),
+        ]
+        .map(|(head, wakes)| {
+            hub.seen(&head);
+            let woken = signal.has_changed().expect("the hub is there");
+            signal.mark_unchanged();
+            (woken, wakes)
+        });
+        assert!(woken.iter().all(|(woken, wakes)| woken == wakes), "{woken:?}");
+        assert_eq!(signal.borrow().last_seq, Seq(3), "a place never goes back");
+    }
+
+    #[test]
+    fn only_live_runs_that_somebody_follows_are_looked_after() {
+        let hub = Hub::default();
+        let kept = [3, 1, 2].map(|number| hub.follow(run(number)));
+        drop(hub.follow(run(4)));
+        hub.committed(run(2), Seq(9), true);
+        assert_eq!(hub.followed(), [run(1), run(3)]);
+        drop(kept);
+        assert_eq!(hub.followed(), []);
     }
 }

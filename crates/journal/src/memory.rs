@@ -7,7 +7,7 @@ use crate::{
     },
     fold::{Progress, RunStatus},
     hub::Hub,
-    row::{Command, Commanded, InboxEntry, InboxId, RunFilter, RunRef, RunRow, ScopeBooks, ScopeKey},
+    row::{Command, Commanded, Head, InboxEntry, InboxId, RunFilter, RunRef, RunRow, ScopeBooks, ScopeKey},
     store::{JournalError, JournalStore},
 };
 use portolan_core::{
@@ -453,19 +453,46 @@ impl JournalStore for MemoryJournal {
     }
 
     fn read(&self, run: RunRef, after: Seq, max: u32) -> Fut<'_, Result<Vec<Recorded>, JournalError>> {
+        self.read_page(run, after, max, usize::MAX)
+    }
+
+    fn read_page(
+        &self,
+        run: RunRef,
+        after: Seq,
+        max: u32,
+        max_bytes: usize,
+    ) -> Fut<'_, Result<Vec<Recorded>, JournalError>> {
         let state = self.state();
         let journal = state
             .runs
             .get(&run)
             .map(|kept| kept.journal.as_slice())
             .unwrap_or_default();
-        let max = usize::try_from(max).unwrap_or(usize::MAX);
-        now(journal
-            .iter()
-            .filter(|event| event.seq > after)
-            .take(max)
-            .cloned()
-            .collect())
+        let mut page = Vec::new();
+        let mut bytes = 0_usize;
+        for event in journal.iter().filter(|event| event.seq > after) {
+            bytes = bytes.saturating_add(event.payload.len());
+            let is_full = page.len() >= usize::try_from(max).unwrap_or(usize::MAX);
+            if is_full || (bytes > max_bytes && !page.is_empty()) {
+                break;
+            }
+            page.push(event.clone());
+        }
+        now(page)
+    }
+
+    fn heads(&self, runs: Vec<RunRef>) -> Fut<'_, Result<Vec<Head>, JournalError>> {
+        let state = self.state();
+        let heads = runs.into_iter().filter_map(|at| {
+            let row = &state.runs.get(&at)?.row;
+            Some(Head {
+                at,
+                last_seq: row.last_seq,
+                ended: row.progress.status.is_terminal(),
+            })
+        });
+        now(heads.collect())
     }
 
     fn run(&self, run: RunRef) -> Fut<'_, Result<Option<RunRow>, JournalError>> {

@@ -77,6 +77,17 @@ pub struct Glance {
     pub last: Recorded,
 }
 
+/// How far a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// Which run.
+    pub at: RunRef,
+    /// The place of its last event.
+    pub last_seq: Seq,
+    /// Whether it has ended.
+    pub ended: bool,
+}
+
 /// What comes from outside to a run. Its owner turns it into journal events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

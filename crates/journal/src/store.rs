@@ -3,7 +3,7 @@
 use crate::{
     append::{Admission, Admitted, Append, Appended, ClaimRequest, Claimed, RenewRequest, Renewed},
     hub::Hub,
-    row::{Command, Commanded, Glance, InboxEntry, RunFilter, RunRef, RunRow, ScopeBooks, ScopeKey},
+    row::{Command, Commanded, Glance, Head, InboxEntry, RunFilter, RunRef, RunRow, ScopeBooks, ScopeKey},
 };
 use portolan_core::{
     Fut,
@@ -27,6 +27,9 @@ pub enum JournalError {
     #[error("what is stored cannot be read: {0}")]
     Corrupt(String),
 }
+
+/// Events that are read at once by a store that cannot stop at a weight.
+const EVENTS_AT_ONCE: u32 = 8;
 
 /// A store of runs and their journals.
 ///
@@ -74,6 +77,54 @@ pub trait JournalStore: Send + Sync + std::fmt::Debug {
 
     /// Events strictly after a place, at most so many, dense and in order.
     fn read(&self, run: RunRef, after: Seq, max: u32) -> Fut<'_, Result<Vec<Recorded>, JournalError>>;
+
+    /// Events strictly after a place, dense and in order: at most so many, and none that makes them weigh more than
+    /// `max_bytes` of payload, but for the first, which always comes. What a reader holds in memory is bounded by it.
+    fn read_page(
+        &self,
+        run: RunRef,
+        after: Seq,
+        max: u32,
+        max_bytes: usize,
+    ) -> Fut<'_, Result<Vec<Recorded>, JournalError>> {
+        Box::pin(async move {
+            let mut page: Vec<Recorded> = Vec::new();
+            let mut bytes = 0;
+            loop {
+                let left = max.saturating_sub(u32::try_from(page.len()).unwrap_or(u32::MAX));
+                let wanted = left.min(EVENTS_AT_ONCE);
+                let last = page.last().map_or(after, |event| event.seq);
+                let found = self.read(run, last, wanted).await?;
+                let is_all = wanted < EVENTS_AT_ONCE || found.len() < EVENTS_AT_ONCE as usize;
+                for event in found {
+                    bytes += event.payload.len();
+                    if bytes > max_bytes && !page.is_empty() {
+                        return Ok(page);
+                    }
+                    page.push(event);
+                }
+                if is_all {
+                    return Ok(page);
+                }
+            }
+        })
+    }
+
+    /// How far these runs are, in any order; runs that do not exist are left out. It answers for hundreds of runs at once, so a
+    /// store that can does so with one question.
+    fn heads(&self, runs: Vec<RunRef>) -> Fut<'_, Result<Vec<Head>, JournalError>> {
+        Box::pin(async move {
+            let mut heads = Vec::with_capacity(runs.len());
+            for at in runs {
+                heads.extend(self.run(at).await?.map(|row| Head {
+                    at,
+                    last_seq: row.last_seq,
+                    ended: row.progress.status.is_terminal(),
+                }));
+            }
+            Ok(heads)
+        })
+    }
 
     /// The row of a run.
     fn run(&self, run: RunRef) -> Fut<'_, Result<Option<RunRow>, JournalError>>;

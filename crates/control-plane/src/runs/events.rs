@@ -1,6 +1,6 @@
 //! `GET /v1/runs/{id}/events`: the journal of a run, as a stream or as a list.
 
-use super::{frames::push_object, not_found, run_ref, tail::Tail};
+use super::{frames::push_object, not_found, run_ref, tail::EventStream};
 use crate::{
     api::Api,
     auth::{Authorized, RunsRead},
@@ -67,8 +67,8 @@ pub(crate) async fn events(
         EventForm::List => list(&api, run, after, limit).await,
         EventForm::Stream if is_at_end => Ok(StatusCode::NO_CONTENT.into_response()),
         EventForm::Stream => {
-            let tail = Tail::new(api, run, auth.principal.secret_hash, after);
-            Ok(stream(tail))
+            let stream = EventStream::new(api, run, auth.principal.secret_hash, after);
+            Ok(answer(stream))
         }
     }
 }
@@ -117,7 +117,7 @@ fn judge(after: Seq, row: &RunRow) -> Result<bool, Problem> {
     Ok(ended && after >= row.last_seq)
 }
 
-fn stream(tail: Tail) -> Response {
+fn answer(stream: EventStream) -> Response {
     const HEADERS: [(HeaderName, HeaderValue); 3] = [
         (
             header::CONTENT_TYPE,
@@ -132,7 +132,7 @@ fn stream(tail: Tail) -> Response {
             HeaderValue::from_static("no"),
         ),
     ];
-    (HEADERS, Body::from_stream(tail.frames())).into_response()
+    (HEADERS, Body::from_stream(stream.frames())).into_response()
 }
 
 async fn list(api: &Api, run: RunRef, mut after: Seq, limit: u32) -> Result<Response, Problem> {

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use portolan_core::{
+    entropy::Entropy,
     event::{KINDS, Recorded},
     ids::{IdempotencyKey, RunId},
 };
@@ -11,8 +12,18 @@ use std::io::Write as _;
 /// The comment that keeps a silent stream open.
 pub(crate) const HEARTBEAT: Bytes = Bytes::from_static(b": still here\n\n");
 
+/// The pause that a client is asked for when its stream ends before its run, in milliseconds: the shortest, and how much
+/// longer it may be. Thousands of clients whose server goes away do not all come back in the same moment.
+const COME_AGAIN_MS: u64 = 500;
+const SPREAD_MS: u64 = 1_500;
+
 /// The last words of a stream that ends before its run: come again soon.
-pub(crate) const COME_AGAIN: Bytes = Bytes::from_static(b": the server is going away\nretry: 1000\n\n");
+pub(crate) fn come_again(entropy: &dyn Entropy) -> Bytes {
+    let mut random = [0; 8];
+    entropy.fill(&mut random);
+    let pause_ms = COME_AGAIN_MS + u64::from_le_bytes(random) % SPREAD_MS;
+    format!(": the stream ends before its run\nretry: {pause_ms}\n\n").into()
+}
 
 /// Appends `{seq, kind, stepId?, attempt?, at, data}`.
 pub(crate) fn push_object(run: RunId, event: &Recorded, out: &mut Vec<u8>) {

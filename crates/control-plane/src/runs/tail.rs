@@ -1,34 +1,25 @@
-//! A reader of a journal that goes on where it is, waits at the end, and stops after the terminal event.
+//! The event stream of one run: what the tail tells, as frames, while the key holds and the server stays.
 //!
-//! The reader pulls: nothing is read ahead of what the client takes but one page, whose size follows the size of its
-//! events. A reader that does not take anything costs its page and its connection, which the connection's write timeout ends.
+//! The reader pulls: nothing is made ahead of what the client takes. A reader that does not take anything costs its page and
+//! its connection, which the connection's write timeout ends.
 
-use super::frames::{COME_AGAIN, HEARTBEAT, frame};
+use super::frames::{HEARTBEAT, come_again, frame};
 use crate::api::Api;
 use bytes::Bytes;
 use futures::Stream;
-use portolan_core::{event::is_terminal_kind, ids::Seq};
-use portolan_journal::{RunRef, RunSignal};
-use std::{collections::VecDeque, convert::Infallible, sync::Arc};
-use tokio::sync::watch;
+use portolan_core::ids::Seq;
+use portolan_journal::{RunRef, Tail, TailItem, TailTimes};
+use std::{convert::Infallible, sync::Arc};
 
-/// The most events of a page.
-const MOST_EVENTS: u32 = 64;
-/// A page that is larger than this makes the next ones smaller.
-const ENOUGH_BYTES: usize = 256 * 1024;
-
-/// A tail of one run.
-pub(crate) struct Tail {
+/// The stream of one run to one client.
+pub(crate) struct EventStream {
     api: Arc<Api>,
     run: RunRef,
+    tail: Tail,
     /// What the key is looked up by: a stream ends when its key does.
     secret_hash: [u8; 32],
-    after: Seq,
-    frames: VecDeque<Bytes>,
-    page_events: u32,
-    signal: watch::Receiver<RunSignal>,
-    /// On the monotonic clock, in microseconds.
-    heartbeat_at: u64,
+    /// When the key is looked up again: on the monotonic clock, in microseconds.
+    check_us: u64,
     state: State,
 }
 
@@ -36,118 +27,84 @@ pub(crate) struct Tail {
 enum State {
     /// There may be more.
     Open,
-    /// The frames that are left are the last.
-    Closing,
+    /// The last frame was given out.
+    Closed,
 }
 
-impl Tail {
+impl EventStream {
     /// Follows a run strictly after a place.
     pub(crate) fn new(api: Arc<Api>, run: RunRef, secret_hash: [u8; 32], after: Seq) -> Self {
-        let signal = api.journal.hub().follow(run);
-        let heartbeat_at = api.clock.monotonic_us() + api.config.heartbeat_ms * 1_000;
+        let times = TailTimes {
+            heartbeat_ms: api.config.heartbeat_ms,
+            poll_ms: api.config.poll_ms,
+        };
+        let tail = Tail::new(
+            Arc::clone(&api.journal),
+            Arc::clone(&api.clock),
+            run,
+            after,
+            times,
+        );
+        let check_us = next_check(&api);
         Self {
             api,
             run,
+            tail,
             secret_hash,
-            after,
-            frames: VecDeque::new(),
-            page_events: 8,
-            signal,
-            heartbeat_at,
+            check_us,
             state: State::Open,
         }
     }
 
     /// The frames, one by one.
     pub(crate) fn frames(self) -> impl Stream<Item = Result<Bytes, Infallible>> {
-        futures::stream::unfold(self, |mut tail| async move {
-            let frame = tail.next().await?;
-            Some((Ok(frame), tail))
+        futures::stream::unfold(self, |mut stream| async move {
+            let frame = stream.next().await?;
+            Some((Ok(frame), stream))
         })
     }
 
     async fn next(&mut self) -> Option<Bytes> {
-        loop {
-            if let Some(frame) = self.frames.pop_front() {
-                self.put_off_heartbeat();
-                return Some(frame);
-            }
-            if self.state == State::Closing {
-                return None;
-            }
-            if self.api.shutdown.is_cancelled() {
-                self.state = State::Closing;
-                return Some(COME_AGAIN);
-            }
-            // Seen before the page is read, so that a commit in between wakes the wait.
-            self.signal.borrow_and_update();
-            match self.read_page().await {
-                Ok(()) if self.frames.is_empty() => {
-                    if let Some(frame) = self.wait().await {
-                        return Some(frame);
-                    }
-                }
-                Ok(()) => {}
-                Err(error) => {
-                    tracing::warn!(%error, run = %self.run.run, "a stream ends early");
-                    self.state = State::Closing;
-                    return Some(COME_AGAIN);
-                }
-            }
+        if self.state == State::Closed {
+            return None;
         }
-    }
-
-    async fn read_page(&mut self) -> Result<(), portolan_journal::JournalError> {
-        let events = self
-            .api
-            .journal
-            .read(self.run, self.after, self.page_events)
-            .await?;
-        let bytes: usize = events.iter().map(|event| event.payload.len()).sum();
-        self.page_events = if bytes > ENOUGH_BYTES {
-            (self.page_events / 4).max(1)
-        } else {
-            (self.page_events * 2).min(MOST_EVENTS)
+        let item = tokio::select! {
+            biased;
+            () = self.api.shutdown.cancelled() => {
+                self.state = State::Closed;
+                return Some(come_again(&*self.api.entropy));
+            }
+            item = self.tail.next() => item,
         };
-        for event in events {
-            self.after = event.seq;
-            self.frames.push_back(frame(self.run.run, &event));
-            if is_terminal_kind(&event.kind) {
-                self.state = State::Closing;
+        if !self.key_holds().await {
+            self.state = State::Closed;
+            return None;
+        }
+        match item {
+            TailItem::Event(event) => Some(frame(self.run.run, &event)),
+            TailItem::HeartbeatDue => Some(HEARTBEAT),
+            TailItem::Ended => None,
+            TailItem::ComeAgain(error) => {
+                tracing::warn!(%error, run = %self.run.run, "a stream ends early");
+                self.state = State::Closed;
+                Some(come_again(&*self.api.entropy))
             }
         }
-        Ok(())
     }
 
-    /// Waits at the end of the journal: a frame, if there is one to send meanwhile.
-    async fn wait(&mut self) -> Option<Bytes> {
-        let now = self.api.clock.monotonic_us();
-        if now >= self.heartbeat_at {
-            self.put_off_heartbeat();
-            let key = self.api.key_cache.look_up(self.secret_hash, &self.api).await;
-            if matches!(key, Ok(None)) {
-                self.state = State::Closing;
-                return None;
-            }
-            return Some(HEARTBEAT);
+    /// Whether the key still opens this stream, looked up now and then: a stream that is never silent ends with its key too.
+    async fn key_holds(&mut self) -> bool {
+        if self.api.clock.monotonic_us() < self.check_us {
+            return true;
         }
-        let silent_ms = (self.heartbeat_at - now).div_ceil(1_000);
-        let pause_ms = silent_ms.min(self.api.config.poll_ms);
-        let (signal, clock, shutdown) = (&mut self.signal, &self.api.clock, &self.api.shutdown);
-        let committed = async {
-            if signal.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        };
-        tokio::select! {
-            () = committed => {}
-            () = clock.sleep_ms(pause_ms) => {}
-            () = shutdown.cancelled() => {}
-        }
-        None
+        self.check_us = next_check(&self.api);
+        let key = self.api.key_cache.look_up(self.secret_hash, &self.api).await;
+        // A key that cannot be looked up now was good a moment ago.
+        !matches!(key, Ok(None))
     }
+}
 
-    fn put_off_heartbeat(&mut self) {
-        self.heartbeat_at = self.api.clock.monotonic_us() + self.api.config.heartbeat_ms * 1_000;
-    }
+fn next_check(api: &Api) -> u64 {
+    let pause_us = api.config.heartbeat_ms.saturating_mul(1_000);
+    api.clock.monotonic_us().saturating_add(pause_us)
 }

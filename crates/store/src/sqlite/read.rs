@@ -9,7 +9,7 @@ use portolan_core::{
     key::ApiKey,
     time::Timestamp,
 };
-use portolan_journal::{Glance, InboxEntry, InboxId, Progress, RunFilter, RunRef, RunRow};
+use portolan_journal::{Glance, Head, InboxEntry, InboxId, Progress, RunFilter, RunRef, RunRow};
 use rusqlite::{
     Connection, Row, ToSql, params,
     types::{Value, ValueRef},
@@ -27,6 +27,17 @@ pub(super) fn journal(
     after: Seq,
     max: u32,
 ) -> Result<Vec<Recorded>, Fault> {
+    page(connection, run, after, max, usize::MAX)
+}
+
+/// Events strictly after a place, up to a weight. What is beyond it is not read from the disk.
+pub(super) fn page(
+    connection: &Connection,
+    run: RunRef,
+    after: Seq,
+    max: u32,
+    max_bytes: usize,
+) -> Result<Vec<Recorded>, Fault> {
     let mut statement = connection.prepare_cached(
         "SELECT seq, kind, step_id, attempt, payload, at FROM journal_events
          WHERE tenant_id = ?1 AND run_id = ?2 AND seq > ?3 ORDER BY seq LIMIT ?4",
@@ -38,8 +49,13 @@ pub(super) fn journal(
         max
     ])?;
     let mut found = Vec::new();
+    let mut bytes = 0_usize;
     let mut expected = after.next();
     while let Some(row) = rows.next()? {
+        bytes = bytes.saturating_add(row.get_ref(4)?.as_blob().map_err(rusqlite::Error::from)?.len());
+        if bytes > max_bytes && !found.is_empty() {
+            break;
+        }
         let event = recorded(row)?;
         if event.seq != expected {
             let what = format!("the journal of {} has no event {}", run.run, expected.0);
@@ -70,6 +86,24 @@ pub(super) fn run(connection: &Connection, run: RunRef) -> Result<Option<RunRow>
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query(params![run.tenant.as_bytes(), run.run.as_bytes()])?;
     rows.next()?.map(run_row).transpose()
+}
+
+/// How far these runs are.
+pub(super) fn heads(connection: &Connection, runs: &[RunRef]) -> Result<Vec<Head>, Fault> {
+    let mut statement = connection
+        .prepare_cached("SELECT next_seq, status FROM runs WHERE tenant_id = ?1 AND run_id = ?2")?;
+    let mut heads = Vec::with_capacity(runs.len());
+    for at in runs {
+        let mut rows = statement.query(params![at.tenant.as_bytes(), at.run.as_bytes()])?;
+        if let Some(row) = rows.next()? {
+            heads.push(Head {
+                at: *at,
+                last_seq: Seq(code::count(row.get::<_, i64>(0)?.saturating_sub(1))?),
+                ended: code::status(row.get(1)?)?.is_terminal(),
+            });
+        }
+    }
+    Ok(heads)
 }
 
 /// The row of a run with its first and its last event. The last one is that of the row: an event that was written between

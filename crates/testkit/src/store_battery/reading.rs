@@ -15,6 +15,8 @@ use portolan_journal::{
 
 checks! {
     journals_are_read_in_pages,
+    a_page_is_no_heavier_than_its_reader_bears,
+    heads_tell_how_far_runs_are,
     a_glance_shows_the_row_with_its_first_and_its_last_event,
     lists_show_the_newest_first_and_go_on_from_a_cursor,
     lists_are_filtered,
@@ -46,6 +48,71 @@ async fn journals_are_read_in_pages(world: World) -> Verdict {
         0,
         "events of a run that is not there"
     );
+    Ok(())
+}
+
+async fn a_page_is_no_heavier_than_its_reader_bears(world: World) -> Verdict {
+    let run = world.running().await?;
+    let payload = |bytes: usize| event("step_completed", &vec![b'x'; bytes]);
+    let mut events: Vec<_> = [400, 500, 2_000, 100].map(payload).into();
+    events.extend((0..20).map(|_| payload(10)));
+    world
+        .commit(Append {
+            events,
+            ..World::piece(run)
+        })
+        .await?;
+    for (after, max, max_bytes, wanted) in [
+        (2, 100, 899, 3..4),
+        (2, 100, 900, 3..5),
+        (4, 100, 1_000, 5..6),
+        (4, 100, 0, 5..6),
+        (5, 100, 1_000, 6..27),
+        (5, 17, 1_000, 6..23),
+        (5, 8, 1_000, 6..14),
+        (5, 0, 1_000, 0..0),
+        (26, 100, 1_000, 0..0),
+    ] {
+        let page = said(world.store.read_page(run, Seq(after), max, max_bytes).await)?;
+        let places: Vec<u64> = page.iter().map(|event| event.seq.0).collect();
+        same!(
+            places,
+            wanted.collect::<Vec<u64>>(),
+            "{max} of {max_bytes} bytes after {after}"
+        );
+    }
+    Ok(())
+}
+
+async fn heads_tell_how_far_runs_are(world: World) -> Verdict {
+    let (queued, running, ended) = (
+        world.queued().await?,
+        world.running().await?,
+        world.running().await?,
+    );
+    world.commit(World::ending(ended)).await?;
+    let missing = world.run();
+    let foreign = RunRef {
+        tenant: tenant(2),
+        run: running.run,
+    };
+    let mut heads = said(
+        world
+            .store
+            .heads(vec![missing, ended, foreign, running, queued])
+            .await,
+    )?;
+    heads.sort_unstable_by_key(|head| head.at);
+    let found: Vec<_> = heads
+        .iter()
+        .map(|head| (head.at, head.last_seq.0, head.ended))
+        .collect();
+    same!(
+        found,
+        vec![(queued, 1, false), (running, 2, false), (ended, 3, true)],
+        "the heads"
+    );
+    same!(said(world.store.heads(Vec::new()).await)?, vec![], "no heads");
     Ok(())
 }
 
