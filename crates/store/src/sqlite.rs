@@ -75,6 +75,7 @@ impl SqliteStore {
     pub fn open(directory: &Path) -> Result<Self, StoreOpenError> {
         let lock = directory::hold(directory)?;
         let path = directory.join("portolan.db");
+        open::make(&path)?;
         log::lengthen(&path, checkpoint::LOG_FRAMES).map_err(StoreOpenError::Log)?;
         let connection = open::writer(&path)?;
         let hub = Hub::default();

@@ -17,7 +17,8 @@ const FRAME: u64 = 4_096 + 24;
 /// Zeros that are written at once.
 const CHUNK: usize = 1 << 20;
 
-/// Makes the log as long as that many frames need it. Nobody may have the database open.
+/// Makes the log as long as that many frames need it. Nobody may have the database open, and it has to be there: SQLite
+/// removes the log of a database that it has yet to make.
 ///
 /// The zeros are written rather than reserved: a reserved extent is converted when it is first written, and that is
 /// metadata again.
@@ -60,10 +61,15 @@ mod tests {
     fn a_log_of_zeros_is_an_empty_one_and_keeps_its_length() {
         let directory = tempfile::tempdir().expect("a folder");
         let path = directory.path().join("a.db");
+        let connection = Connection::open(&path).expect("opens");
+        connection
+            .execute_batch("PRAGMA journal_mode = wal; CREATE TABLE t (a);")
+            .expect("writes");
+        connection.close().expect("closes");
         lengthen(&path, 100).expect("lengthens");
         let connection = Connection::open(&path).expect("opens");
         connection
-            .execute_batch("PRAGMA journal_mode = wal; CREATE TABLE t (a); INSERT INTO t VALUES (1);")
+            .execute_batch("INSERT INTO t VALUES (1);")
             .expect("writes");
         let length = directory
             .path()

@@ -55,6 +55,14 @@ pub enum StoreOpenError {
     Thread(#[from] io::Error),
 }
 
+/// Makes a database that is not there, and leaves it closed.
+pub(super) fn make(path: &Path) -> Result<(), StoreOpenError> {
+    if !path.exists() {
+        drop(writer(path)?);
+    }
+    Ok(())
+}
+
 /// Opens the connection that writes, and makes or migrates the database.
 pub(super) fn writer(path: &Path) -> Result<Connection, StoreOpenError> {
     if rusqlite::version_number() < LEAST_SQLITE {
