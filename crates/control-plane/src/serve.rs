@@ -31,6 +31,9 @@ pub struct ServeLimits {
     pub max_head_bytes: usize,
     /// How long a client may take nothing of an answer.
     pub write_stall_ms: u64,
+    /// How long the other end may leave bytes unacknowledged. With a heartbeat every 15 seconds a stream whose reader is gone
+    /// without a word ends that much later at most.
+    pub unacknowledged_ms: u32,
     /// How long answers may take to finish once the server drains.
     pub drain_ms: u64,
 }
@@ -38,10 +41,12 @@ pub struct ServeLimits {
 impl Default for ServeLimits {
     fn default() -> Self {
         Self {
-            max_connections: 10_000,
+            // Ten thousand silent streams leave room for requests.
+            max_connections: 12_000,
             header_timeout_ms: 10_000,
             max_head_bytes: 160 * 1024,
             write_stall_ms: 30_000,
+            unacknowledged_ms: 30_000,
             drain_ms: 25_000,
         }
     }
@@ -110,7 +115,7 @@ impl Server {
             refuse(stream);
             return;
         };
-        if let Err(error) = stream.set_nodelay(true) {
+        if let Err(error) = prepare(&stream, self.limits.unacknowledged_ms) {
             tracing::debug!(%error, "a connection is gone already");
             return;
         }
@@ -179,6 +184,13 @@ impl Server {
     }
 }
 
+/// Sends what is written at once, and gives up on a peer that acknowledges nothing.
+fn prepare(stream: &TcpStream, unacknowledged_ms: u32) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    rustix::net::sockopt::set_tcp_user_timeout(stream, unacknowledged_ms)?;
+    Ok(())
+}
+
 /// Drives a connection to its end.
 async fn hold(
     place: OwnedSemaphorePermit,
@@ -216,5 +228,24 @@ fn refuse(stream: TcpStream) {
         .and_then(|mut stream| std::io::Write::write(&mut stream, answer.as_bytes()));
     if let Err(error) = written {
         tracing::debug!(%error, "a refused connection is gone already");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_peer_that_is_gone_without_a_word_is_given_up_within_45_seconds() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("loopback");
+        let address = listener.local_addr().expect("bound");
+        let (client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (_client, (stream, _)) = (client.expect("loopback"), accepted.expect("loopback"));
+        let limits = ServeLimits::default();
+        prepare(&stream, limits.unacknowledged_ms).expect("the system has the option");
+        let timeout_ms = rustix::net::sockopt::tcp_user_timeout(&stream).expect("set");
+        let heartbeat_ms = crate::ApiConfig::default().heartbeat_ms;
+        assert!(u64::from(timeout_ms) + heartbeat_ms <= 45_000);
+        assert!(stream.nodelay().expect("set"));
     }
 }

@@ -11,6 +11,7 @@ use crate::{
 };
 use portolan_router::ProviderConfigError;
 use portolan_store::{StoreOpenError, sqlite::DirectoryError};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How long the steps in flight may take once the server drains.
@@ -22,6 +23,7 @@ pub(super) async fn run(args: ServeArgs, global: &Global, screen: &Screen) -> Re
     let config = Config::load(&args.server.flags(global), &process_environment)?;
     logging::start(config.log.value.as_deref(), "info", config.log_format.value)?;
     let mut signals = Signals::listen()?;
+    raise_descriptor_limit();
     for variable in &config.unsupported_keys {
         tracing::warn!("{variable} is set, but its provider is not supported yet");
     }
@@ -55,6 +57,18 @@ pub(super) async fn run(args: ServeArgs, global: &Global, screen: &Screen) -> Re
             Ok(stop.exit())
         }
         again = signals.next() => at_once(again),
+    }
+}
+
+/// Takes as many descriptors as the process may have: each connection needs one, and the usual soft limit is that of a shell.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "the limit of open files stays at {:?}", limit.current);
     }
 }
 

@@ -6,9 +6,11 @@
 )]
 
 mod agents_and_runs;
+mod crowd;
 mod demo;
 mod embedded;
 mod kill;
 mod operation;
 mod serve;
 mod support;
+mod tails;

@@ -133,6 +133,14 @@ impl Daemon {
         kill_process(pid, signal).expect("it is ours");
     }
 
+    /// The memory that it has.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it lives");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
+        kib.expect("the system counts it") * 1_024
+    }
+
     /// Waits for the end; the rest of stdout comes with it.
     pub(crate) fn wait(mut self) -> (ExitStatus, String) {
         let status = self.child.wait().expect("it is ours");
@@ -218,11 +226,13 @@ impl Stage {
     }
 
     pub(crate) fn serve(&self) -> Daemon {
-        Daemon::start(
-            self.path(),
-            "server.log",
-            &["serve", "--listen", "127.0.0.1:0", "--data", "data"],
-        )
+        self.serve_with(&[])
+    }
+
+    pub(crate) fn serve_with(&self, more: &[&str]) -> Daemon {
+        let mut arguments = vec!["serve", "--listen", "127.0.0.1:0", "--data", "data"];
+        arguments.extend(more);
+        Daemon::start(self.path(), "server.log", &arguments)
     }
 
     /// Runs a command against a server.

@@ -16,4 +16,5 @@ mod openapi;
 mod paths;
 mod runs;
 mod socket;
+mod streams;
 mod support;

@@ -26,12 +26,13 @@ pub(super) fn clock() -> Finding {
 
 /// The limit of open files.
 pub(super) fn open_files() -> Finding {
-    let limit = getrlimit(Resource::Nofile).current;
+    // `serve` takes what it may have.
+    let limit = getrlimit(Resource::Nofile).maximum;
     match limit {
         Some(limit) if limit < LEAST_FILES => Finding::warn(
             "open files",
             format!("at most {limit}; a busy server needs more"),
-            format!("ulimit -n {LEAST_FILES}, or LimitNOFILE in its unit"),
+            format!("ulimit -Hn {LEAST_FILES}, or LimitNOFILE in its unit"),
         ),
         Some(limit) => Finding::ok("open files", format!("at most {limit}")),
         None => Finding::ok("open files", "no limit"),

@@ -61,8 +61,16 @@ impl Client {
     pub(crate) async fn hear_until(&mut self, text: &str) -> String {
         let mut heard = Vec::new();
         let mut buffer = [0; 4096];
+        let is_there = |heard: &[u8], from: usize| {
+            let from = from.saturating_sub(text.len());
+            heard[from..]
+                .windows(text.len())
+                .any(|part| part == text.as_bytes())
+        };
         let reading = async {
-            while !String::from_utf8_lossy(&heard).contains(text) {
+            let mut searched = 0;
+            while !is_there(&heard, searched) {
+                searched = heard.len();
                 match self.0.read(&mut buffer).await {
                     Ok(count @ 1..) => heard.extend_from_slice(&buffer[..count]),
                     end => panic!("{end:?} after {}", String::from_utf8_lossy(&heard)),
