@@ -235,6 +235,10 @@ fn refuse(stream: TcpStream) {
 mod tests {
     use super::*;
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the test is both ends of the connection"
+    )]
     #[tokio::test]
     async fn a_peer_that_is_gone_without_a_word_is_given_up_within_45_seconds() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("loopback");

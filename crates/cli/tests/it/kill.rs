@@ -1,7 +1,10 @@
 //! Twenty servers die of SIGKILL at random moments while twenty clients keep runs going. What was acknowledged succeeds, no
 //! key is charged twice, and no journal has a gap.
 
-use crate::support::{Daemon, Stage, assert_charged_once, assert_dense, client};
+use crate::{
+    random::Random,
+    support::{Daemon, Stage, assert_charged_once, assert_dense, client},
+};
 use reqwest::{Client, StatusCode};
 use serde_json::Value;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -11,19 +14,6 @@ const CLIENTS: usize = 20;
 /// Sends between two deaths: enough that a run gets on before it is taken over for the fifth time.
 const SENDS: std::ops::Range<u64> = 40..140;
 const JITTER_US: std::ops::Range<u64> = 0..15_000;
-
-/// Random numbers from a seed: splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn within(&mut self, range: &std::ops::Range<u64>) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        range.start + (z ^ (z >> 31)) % (range.end - range.start)
-    }
-}
 
 /// Somebody who starts one run after the other, and knows only what was acknowledged.
 #[derive(Debug)]

@@ -11,6 +11,8 @@ mod demo;
 mod embedded;
 mod kill;
 mod operation;
+mod random;
 mod serve;
+mod storm;
 mod support;
 mod tails;

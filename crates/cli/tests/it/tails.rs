@@ -14,7 +14,7 @@ const RUNS: usize = 10;
 const MOST_BYTES_A_TAIL: u64 = 20 * 1024;
 
 /// Takes as many descriptors as this process may have.
-fn raise_descriptor_limit() {
+pub(crate) fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
@@ -23,7 +23,8 @@ fn raise_descriptor_limit() {
     setrlimit(Resource::Nofile, raised).expect("a process may use what it was given");
 }
 
-async fn start_run(server: &Daemon, key: &str) -> String {
+/// Starts a run and gives its id.
+pub(crate) async fn start_run(server: &Daemon, key: &str) -> String {
     let request = client()
         .post(format!("{}/v1/runs", server.url))
         .bearer_auth(key)
