@@ -28,4 +28,5 @@ pub use host::RunHost;
 pub use inline::InlineHost;
 pub use openapi::openapi_json;
 pub use router::router;
+pub use runs::event_frame;
 pub use serve::{ServeLimits, serve};

@@ -16,6 +16,7 @@ mod view;
 
 pub(crate) use artifacts::{__path_artifact, artifact};
 pub(crate) use create::agent_not_found;
+pub use frames::frame as event_frame;
 pub(crate) use view::RunView;
 
 use crate::{

@@ -10,7 +10,11 @@ use std::time::Duration;
 const MAX_FRAME_BYTES: usize = 16 * 1024 * 1024;
 /// Cut streams in a row without an event after which the follower gives up.
 const MAX_CUTS: u32 = 30;
+/// The pause before it comes back, unless the server asks for another, and the longest that it may ask for.
 const PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// The server says something every 15 seconds: who hears nothing for so long talks to nobody.
+const SILENCE: Duration = Duration::from_secs(45);
 
 /// One event of a stream.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +30,8 @@ pub(crate) struct EventFrame {
 pub(crate) struct FrameReader {
     buffer: Vec<u8>,
     searched: usize,
+    /// The pause that the server asked for last.
+    retry: Option<Duration>,
 }
 
 impl FrameReader {
@@ -49,30 +55,33 @@ impl FrameReader {
             };
             let frame: Vec<u8> = self.buffer.drain(..end + 2).collect();
             self.searched = 0;
-            if let Some(frame) = parse(&frame)? {
+            if let Some(frame) = self.parse(&frame)? {
                 return Ok(Some(frame));
             }
         }
     }
-}
 
-fn parse(frame: &[u8]) -> Result<Option<EventFrame>, Failure> {
-    let text = std::str::from_utf8(frame).or_unavailable(|| "the event stream is no text".to_owned())?;
-    let (mut id, mut data) = (None, String::new());
-    for line in text.lines() {
-        if let Some(value) = line.strip_prefix("id:") {
-            id = value.trim().parse().ok();
-        } else if let Some(value) = line.strip_prefix("data:") {
-            data.push_str(value.strip_prefix(' ').unwrap_or(value));
-            data.push('\n');
+    fn parse(&mut self, frame: &[u8]) -> Result<Option<EventFrame>, Failure> {
+        let text = std::str::from_utf8(frame).or_unavailable(|| "the event stream is no text".to_owned())?;
+        let (mut id, mut data) = (None, String::new());
+        for line in text.lines() {
+            if let Some(value) = line.strip_prefix("id:") {
+                id = value.trim().parse().ok();
+            } else if let Some(value) = line.strip_prefix("retry:") {
+                let asked = value.trim().parse().ok().map(Duration::from_millis);
+                self.retry = asked.map(|pause| pause.min(LONGEST_PAUSE));
+            } else if let Some(value) = line.strip_prefix("data:") {
+                data.push_str(value.strip_prefix(' ').unwrap_or(value));
+                data.push('\n');
+            }
         }
+        let (Some(seq), false) = (id, data.is_empty()) else {
+            return Ok(None);
+        };
+        let event =
+            serde_json::from_str(&data).or_unavailable(|| "an event of the stream is no JSON".to_owned())?;
+        Ok(Some(EventFrame { seq, event }))
     }
-    let (Some(seq), false) = (id, data.is_empty()) else {
-        return Ok(None);
-    };
-    let event =
-        serde_json::from_str(&data).or_unavailable(|| "an event of the stream is no JSON".to_owned())?;
-    Ok(Some(EventFrame { seq, event }))
 }
 
 /// Follows a run to its end, through restarts of the server.
@@ -83,6 +92,7 @@ pub(crate) struct Follow<'a> {
     after: u64,
     open: Option<(Response, FrameReader)>,
     cuts: u32,
+    silence: Duration,
     ended: bool,
 }
 
@@ -95,6 +105,7 @@ impl<'a> Follow<'a> {
             after,
             open: None,
             cuts: 0,
+            silence: SILENCE,
             ended: false,
         }
     }
@@ -112,9 +123,9 @@ impl<'a> Follow<'a> {
                 // The stream was cut, or the server went away: come back, but not for ever.
                 Ok(None) => {}
                 Err(failure) if failure.exit() == crate::Exit::Unavailable && self.cuts < MAX_CUTS => {
-                    self.open = None;
+                    let asked = self.open.take().and_then(|(_, reader)| reader.retry);
                     self.cuts += 1;
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(asked.unwrap_or(PAUSE)).await;
                 }
                 Err(failure) => return Err(failure),
             }
@@ -138,7 +149,9 @@ impl<'a> Follow<'a> {
         if let Some(frame) = reader.next()? {
             return Ok(Some(frame));
         }
-        let chunk = response.chunk().await;
+        let Ok(chunk) = tokio::time::timeout(self.silence, response.chunk()).await else {
+            return Err(Failure::unavailable("the event stream fell silent"));
+        };
         match chunk.or_unavailable(|| "the event stream was cut".to_owned())? {
             Some(bytes) => reader.push(&bytes)?,
             None => return Err(Failure::unavailable("the event stream ended before its run")),
@@ -153,8 +166,70 @@ pub(crate) fn is_terminal(event: &Value) -> bool {
 }
 
 #[cfg(test)]
+mod properties;
+
+#[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+
+    /// Answers a request on the next connection with a piece of a stream, and keeps it open.
+    async fn answer(listener: &TcpListener, frames: &str) -> (String, tokio::net::TcpStream) {
+        let (mut stream, _) = listener.accept().await.expect("loopback");
+        let mut request = vec![0; 4096];
+        let count = stream.read(&mut request).await.expect("a request");
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+        let written = stream.write_all(format!("{head}{frames}").as_bytes()).await;
+        written.expect("the client listens");
+        (String::from_utf8_lossy(&request[..count]).into_owned(), stream)
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_falls_silent_is_left_and_taken_up_where_it_was() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("loopback");
+        let url = format!("http://{}", listener.local_addr().expect("bound"));
+        let server = Server::at(&url, None).expect("a server");
+        let mut follow = Follow::new(&server, "run_1", 0);
+        follow.silence = Duration::from_millis(20);
+        let serving = async {
+            // The connection stays open, as that of a host that lost its power does.
+            let one = "id: 1\ndata: {\"seq\":1,\"kind\":\"note\"}\n\nretry: 1\n\n";
+            let (_, _silent) = answer(&listener, one).await;
+            let (request, _open) = answer(&listener, "id: 2\ndata: {\"kind\":\"run_succeeded\"}\n\n").await;
+            request
+        };
+        let following = async {
+            let mut seen = Vec::new();
+            while let Some(frame) = follow.next().await.expect("it comes back") {
+                seen.push(frame.seq);
+            }
+            seen
+        };
+        let (request, seen) = tokio::join!(serving, following);
+        assert_eq!(seen, [1, 2]);
+        assert!(
+            request.starts_with("GET /v1/runs/run_1/events?after=1 "),
+            "{request}"
+        );
+    }
+
+    #[test]
+    fn the_pause_that_is_asked_for_is_kept_within_reason() {
+        for (line, pause) in [
+            ("retry: 700", Some(Duration::from_millis(700))),
+            ("retry: 86400000", Some(LONGEST_PAUSE)),
+            ("retry: soon", None),
+        ] {
+            let mut reader = FrameReader::default();
+            reader
+                .push(format!(": bye\n{line}\n\n").as_bytes())
+                .expect("small");
+            assert_eq!((reader.next().expect("valid"), reader.retry), (None, pause));
+        }
+    }
 
     #[test]
     fn frames_come_whole_wherever_the_bytes_are_cut() {

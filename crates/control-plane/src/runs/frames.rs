@@ -25,6 +25,9 @@ pub(crate) fn come_again(entropy: &dyn Entropy) -> Bytes {
     format!(": the stream ends before its run\nretry: {pause_ms}\n\n").into()
 }
 
+/// The deepest that a payload of an unknown kind may nest and still be shown as JSON. What this build writes is flatter.
+const MOST_NESTED: usize = 100;
+
 /// Appends `{seq, kind, stepId?, attempt?, at, data}`.
 pub(crate) fn push_object(run: RunId, event: &Recorded, out: &mut Vec<u8>) {
     let Recorded {
@@ -54,15 +57,20 @@ pub(crate) fn push_object(run: RunId, event: &Recorded, out: &mut Vec<u8>) {
 
 /// Adds the key of a dispatch to the object that was pushed last. The journal does not keep what run, step and attempt make.
 fn push_key(key: &IdempotencyKey, out: &mut Vec<u8>) {
-    if !out.ends_with(b"{}") && out.pop_if(|last| *last == b'}').is_some() {
+    let Some(fields) = out.strip_suffix(b"}") else {
+        return;
+    };
+    // An object without fields names no step that was dispatched.
+    if !fields.trim_ascii_end().ends_with(b"{") {
+        out.pop();
         let _ = write!(out, ",\"idempotencyKey\":\"{key}\"}}");
     }
 }
 
-/// The payload on one line. What a later build wrote in a form that is no JSON is shown as base64.
+/// The payload on one line. What a later build wrote in a form that is no JSON that readers bear is shown as base64.
 fn push_data(kind: &str, payload: &[u8], out: &mut Vec<u8>) {
     let ours = KINDS.contains(&kind);
-    if !ours && serde_json::from_slice::<IgnoredAny>(payload).is_err() {
+    if !ours && !can_be_shown(payload) {
         use base64::Engine as _;
         out.extend_from_slice(b"{\"base64\":\"");
         let text = base64::engine::general_purpose::STANDARD.encode(payload);
@@ -72,7 +80,7 @@ fn push_data(kind: &str, payload: &[u8], out: &mut Vec<u8>) {
     }
     // Between the tokens of JSON a line break is as good as a space; inside of strings there is none.
     let start = out.len();
-    out.extend_from_slice(payload);
+    out.extend_from_slice(payload.trim_ascii());
     for byte in &mut out[start..] {
         if matches!(byte, b'\n' | b'\r') {
             *byte = b' ';
@@ -80,12 +88,43 @@ fn push_data(kind: &str, payload: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Whether it is JSON that readers bear: many take no more than 128 levels, some of which are the event's.
+fn can_be_shown(payload: &[u8]) -> bool {
+    nesting(payload) <= MOST_NESTED && serde_json::from_slice::<IgnoredAny>(payload).is_ok()
+}
+
+/// How deep the lists and objects of a JSON text nest.
+fn nesting(json: &[u8]) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let mut bytes = json.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => {
+                while let Some(byte) = bytes.next() {
+                    match byte {
+                        b'"' => break,
+                        b'\\' => drop(bytes.next()),
+                        _ => {}
+                    }
+                }
+            }
+            b'[' | b'{' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
 fn push_json(value: &(impl Serialize + ?Sized), out: &mut Vec<u8>) {
     serde_json::to_writer(out, value).expect("a string encodes");
 }
 
-/// One frame: the sequence as its id, the kind as its event, the object as its data.
-pub(crate) fn frame(run: RunId, event: &Recorded) -> Bytes {
+/// One event as a frame of a stream: the sequence as its id, the kind as its event, the object as its data.
+pub fn frame(run: RunId, event: &Recorded) -> Bytes {
     let mut out = Vec::with_capacity(event.payload.len() + 192);
     let decent = !event.kind.is_empty() && event.kind.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
     let name = if decent { event.kind.as_str() } else { "unknown" };
