@@ -74,6 +74,8 @@ pub(crate) enum Command {
     /// Manage agents of the server
     #[command(subcommand)]
     Agents(AgentsCommand),
+    /// Prove that a store holds what was promised: journals dense, books balanced, files whole
+    Verify(VerifyArgs),
     /// Check whether a server would run well here
     Doctor(DoctorArgs),
     /// Print the OpenAPI document of this build
@@ -179,6 +181,26 @@ pub(crate) struct DemoProviderArgs {
     /// Also write the ledger there, one line a send
     #[arg(long, value_name = "FILE")]
     pub(crate) ledger: Option<PathBuf>,
+}
+
+/// `verify`.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// The data directory, of a running or a stopped server [default: ./portolan-data; env: PORTOLAN_DATA]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// The database of several servers, instead of a data directory
+    #[arg(long, value_name = "URL", conflicts_with = "data")]
+    pub(crate) database: Option<String>,
+    /// Only the runs of this tenant
+    #[arg(long, value_name = "TENANT")]
+    pub(crate) tenant: Option<String>,
+    /// Only this run
+    #[arg(long, value_name = "RUN")]
+    pub(crate) run: Option<String>,
+    /// Do not read and hash the files of workspaces
+    #[arg(long)]
+    pub(crate) skip_files: bool,
 }
 
 /// `init`.

@@ -10,6 +10,7 @@ mod openapi;
 mod run;
 mod runs;
 mod serve;
+mod verify;
 
 use crate::{
     Exit, Failure,
@@ -36,6 +37,7 @@ pub(crate) async fn run(arguments: Arguments, screen: Screen) -> Result<Exit, Fa
         Command::Run(args) => run::run(args, &global, &screen).await,
         Command::Runs(command) => runs::run(command, &global, &screen).await,
         Command::Agents(command) => agents::run(command, &global, &screen).await,
+        Command::Verify(args) => verify::run(&args, &global, &screen).await,
         Command::Doctor(args) => doctor::run(&args, &global, &screen).await,
         Command::Openapi => openapi::run(&screen),
         Command::Completions { shell } => completions::run(shell, &screen),

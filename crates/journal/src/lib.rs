@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 pub mod append;
+pub mod audit;
 pub mod blob;
 pub mod fold;
 pub mod hub;

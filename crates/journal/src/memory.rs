@@ -5,6 +5,7 @@ use crate::{
         Admission, Admitted, Append, Appended, ClaimRequest, Claimed, DeadOwners, NewEvent, RenewRequest,
         Renewed,
     },
+    audit::{AuditSource, AuditedScope, Dossier, DossierError, Stray, UsageRow},
     fold::{Progress, RunStatus},
     hub::Hub,
     row::{Command, Commanded, Head, InboxEntry, InboxId, RunFilter, RunRef, RunRow, ScopeBooks, ScopeKey},
@@ -35,6 +36,7 @@ struct State {
     runs: BTreeMap<RunRef, Run>,
     keys: HashMap<(TenantId, String), (Digest, RunRef, Timestamp)>,
     scopes: BTreeMap<(TenantId, ScopeKey), ScopeBooks>,
+    usage: BTreeMap<RunRef, Vec<UsageRow>>,
 }
 
 #[derive(Debug)]
@@ -268,6 +270,9 @@ impl State {
             None => kept.row.wake_at.filter(|_| still_waits),
         };
         if ended {
+            let usage = UsageRow::of(&kept.row);
+            self.usage.entry(run).or_default().push(usage);
+            let kept = self.kept(run);
             let held = std::mem::take(&mut kept.row.reserved);
             kept.inbox.clear();
             self.book(&scopes, |books| {
@@ -555,4 +560,50 @@ fn matches_filter(row: &RunRow, filter: &RunFilter) -> bool {
         && filter.since.is_none_or(|since| row.created_at >= since)
         && filter.until.is_none_or(|until| row.created_at < until)
         && filter.before.is_none_or(|before| row.at.run < before)
+}
+impl AuditSource for MemoryJournal {
+    fn runs(&self, after: Option<RunRef>, max: u32) -> Fut<'_, Result<Vec<RunRef>, JournalError>> {
+        let state = self.state();
+        let runs = state
+            .runs
+            .keys()
+            .filter(|run| after.is_none_or(|after| **run > after));
+        now(runs.take(max as usize).copied().collect())
+    }
+
+    fn dossier(&self, run: RunRef) -> Fut<'_, Result<Option<Dossier>, DossierError>> {
+        let state = self.state();
+        let dossier = state.runs.get(&run).map(|kept| Dossier {
+            row: kept.row.clone(),
+            events: kept.journal.clone(),
+            usage: state.usage.get(&run).cloned().unwrap_or_default(),
+            inbox: kept.inbox.len() as u64,
+            inbox_count: kept.inbox.len() as u64,
+        });
+        Box::pin(std::future::ready(Ok(dossier)))
+    }
+
+    fn scopes(&self) -> Fut<'_, Result<Vec<AuditedScope>, JournalError>> {
+        let state = self.state();
+        let scopes = state.scopes.iter().map(|((tenant, scope), books)| AuditedScope {
+            tenant: *tenant,
+            scope: scope.clone(),
+            books: *books,
+            held_by_runs: state.held(*tenant, scope),
+        });
+        now(scopes.collect())
+    }
+
+    fn strays(&self, max: u32) -> Fut<'_, Result<Vec<Stray>, JournalError>> {
+        let state = self.state();
+        let keys = state.keys.values().map(|(_, run, _)| ("idempotency_keys", *run));
+        let usage = state.usage.keys().map(|run| ("usage", *run));
+        let strays = keys.chain(usage).filter(|(_, run)| !state.runs.contains_key(run));
+        let strays = strays.map(|(table, run)| Stray { table, run });
+        now(strays.take(max as usize).collect())
+    }
+
+    fn damage(&self) -> Fut<'_, Result<Vec<String>, JournalError>> {
+        now(Vec::new())
+    }
 }

@@ -45,6 +45,14 @@ impl FileBlobs {
         })
     }
 
+    /// The blobs of a data directory that are only read: nothing is made or cleared away.
+    pub fn read_only(data_directory: &Path) -> Self {
+        Self {
+            root: data_directory.join("blobs").into(),
+            next: Arc::default(),
+        }
+    }
+
     fn path(&self, digest: &Digest) -> (PathBuf, PathBuf) {
         let name = digest.to_string();
         let shelf = self.root.join(&name[..2]);

@@ -13,4 +13,4 @@ pub mod blobs;
 pub mod sqlite;
 
 pub use blobs::FileBlobs;
-pub use sqlite::{SqliteStore, StoreOpenError};
+pub use sqlite::{SqliteAudit, SqliteStore, StoreOpenError};

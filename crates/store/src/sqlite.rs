@@ -5,6 +5,7 @@
 //! holds a transaction, so none can be cancelled inside one.
 
 mod admin;
+mod audit;
 mod batch;
 mod checkpoint;
 mod code;
@@ -19,6 +20,7 @@ mod schema;
 mod write;
 mod writer;
 
+pub use audit::SqliteAudit;
 pub use directory::DirectoryError;
 pub use open::StoreOpenError;
 pub use schema::MigrationError;

@@ -16,3 +16,4 @@ mod serve;
 mod storm;
 mod support;
 mod tails;
+mod verify;

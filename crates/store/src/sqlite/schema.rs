@@ -27,6 +27,16 @@ pub enum MigrationError {
         /// The version of this build.
         known: i32,
     },
+    /// An earlier build wrote it, and it is only to be read.
+    #[error(
+        "the database has schema version {found}, this build reads version {known}: start the server once"
+    )]
+    Older {
+        /// The version of the database.
+        found: i32,
+        /// The version of this build.
+        known: i32,
+    },
     /// It is somebody else's database.
     #[error("the database belongs to another application")]
     Foreign,
@@ -42,6 +52,24 @@ pub enum MigrationError {
     /// The version could not be read.
     #[error("the version of the schema cannot be read")]
     Unreadable(#[source] rusqlite::Error),
+}
+
+/// Refuses a database whose schema is not the one of this build. It is only read.
+pub(super) fn expect_current(connection: &Connection) -> Result<(), MigrationError> {
+    let pragma = |name: &str| -> Result<i32, MigrationError> {
+        connection
+            .pragma_query_value(None, name, |row| row.get(0))
+            .map_err(MigrationError::Unreadable)
+    };
+    let known = i32::try_from(MIGRATIONS.len()).expect("the migrations are a short list");
+    if pragma("application_id")? != APPLICATION_ID {
+        return Err(MigrationError::Foreign);
+    }
+    match pragma("user_version")? {
+        found if found > known => Err(MigrationError::Newer { found, known }),
+        found if found < known => Err(MigrationError::Older { found, known }),
+        _ => Ok(()),
+    }
 }
 
 /// Brings the schema up to date.
