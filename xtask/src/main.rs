@@ -18,6 +18,7 @@ mod layering;
 mod metadata;
 mod program;
 mod repo;
+mod soak;
 mod test;
 mod tools;
 
@@ -45,6 +46,8 @@ enum Command {
     Conformance(conformance::Arguments),
     /// Runs one benchmark program, or all of them.
     Bench(bench::Arguments),
+    /// Runs what is too long for the tests: thousands of readers, hours of load.
+    Soak(soak::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -65,5 +68,6 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Test(arguments) => test::run(&repo, arguments),
         Command::Conformance(arguments) => conformance::run(&repo, arguments),
         Command::Bench(arguments) => bench::run(&repo, arguments),
+        Command::Soak(arguments) => soak::run(&repo, arguments),
     }
 }

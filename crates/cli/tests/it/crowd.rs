@@ -3,17 +3,30 @@
 //! A reader keeps the id of the last event that came whole, and resumes after it; it may be told to go away after any byte. It
 //! judges what it sees: ids dense, the terminal event last, no event that differs from what another reader saw.
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{
     collections::HashMap,
     hash::{DefaultHasher, Hash as _, Hasher as _},
     net::SocketAddr,
     sync::{Arc, Mutex},
+    time::{Duration, Instant},
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
     sync::watch,
 };
+
+/// Takes as many descriptors as this process may have, and tells how many.
+pub(crate) fn raise_descriptor_limit() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    setrlimit(Resource::Nofile, raised).expect("a process may use what it was given");
+    limit.maximum.unwrap_or(u64::MAX)
+}
 
 /// Where a server is, and the key for it.
 #[derive(Debug, Clone)]
@@ -76,6 +89,8 @@ pub(crate) struct Reader {
     pub(crate) after: u64,
     pub(crate) ended: bool,
     pub(crate) connections: u32,
+    /// How long the first event of the last connection took.
+    pub(crate) first_event: Option<Duration>,
     /// How far it is, for whoever waits for that.
     pub(crate) progress: Option<watch::Sender<u64>>,
     witness: Arc<Witness>,
@@ -88,6 +103,7 @@ impl Reader {
             after: 0,
             ended: false,
             connections: 0,
+            first_event: None,
             progress: None,
             witness: Arc::clone(witness),
         }
@@ -98,6 +114,8 @@ impl Reader {
     /// What the server must not do is an error in words.
     pub(crate) async fn connect(&mut self, at: &Address, most: Option<usize>) -> Result<End, String> {
         self.connections += 1;
+        self.first_event = None;
+        let began = Instant::now();
         let Ok(mut stream) = TcpStream::connect(at.socket).await else {
             return Ok(End::Cut);
         };
@@ -132,6 +150,7 @@ impl Reader {
             for byte in taken {
                 if let Some(event) = parser.push(*byte) {
                     self.take(&event)?;
+                    self.first_event.get_or_insert_with(|| began.elapsed());
                 }
             }
             if left == 0 {

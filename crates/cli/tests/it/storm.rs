@@ -2,7 +2,7 @@
 //! with the whole journal, each event once and in order, and nothing that anybody saw is gone.
 
 use crate::{
-    crowd::{Address, End, Reader, Witness},
+    crowd::{Address, End, Reader, Witness, raise_descriptor_limit},
     random::Random,
     support::{Daemon, Stage, assert_dense, client},
 };
@@ -63,14 +63,14 @@ async fn read_through(
 async fn start_runs(server: &Daemon, key: &str) -> Vec<String> {
     let mut runs = Vec::new();
     for _ in 0..RUNS {
-        runs.push(crate::tails::start_run(server, key).await);
+        runs.push(server.start_run(key).await);
     }
     runs
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_storm_of_readers_loses_nothing_and_sees_nothing_twice() {
-    crate::tails::raise_descriptor_limit();
+    raise_descriptor_limit();
     let stage = Stage::set(&["--thinking-ms", "5"]);
     let mut server = stage.serve();
     let agent = stage.write_walker("walker", "");

@@ -133,9 +133,14 @@ impl Daemon {
         kill_process(pid, signal).expect("it is ours");
     }
 
+    /// What the system says about the process.
+    pub(crate) fn proc(&self, file: &str) -> String {
+        fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).expect("it lives")
+    }
+
     /// The memory that it has.
     pub(crate) fn resident_bytes(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it lives");
+        let status = self.proc("status");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
         kib.expect("the system counts it") * 1_024
@@ -172,6 +177,20 @@ impl Daemon {
             .expect("it answers");
         let body = response.bytes().await.expect("whole");
         serde_json::from_slice(&body).expect("JSON")
+    }
+
+    /// Starts a run of the walker and gives its id.
+    pub(crate) async fn start_run(&self, key: &str) -> String {
+        let request = client()
+            .post(format!("{}/v1/runs", self.url))
+            .bearer_auth(key)
+            .header("content-type", "application/json")
+            .body(r#"{"agentName":"walker","input":null}"#);
+        let response = request.send().await.expect("an answer");
+        assert_eq!(response.status(), 201);
+        let body = response.bytes().await.expect("whole");
+        let run: Value = serde_json::from_slice(&body).expect("JSON");
+        run["run"]["id"].as_str().expect("an id").to_owned()
     }
 
     pub(crate) async fn release(&self) {

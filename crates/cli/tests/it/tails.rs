@@ -1,10 +1,9 @@
 //! A thousand silent readers: what they cost, and that one event wakes each of them once.
 
 use crate::{
-    crowd::{Address, End, Reader, Witness},
-    support::{Daemon, Stage, client},
+    crowd::{Address, End, Reader, Witness, raise_descriptor_limit},
+    support::Stage,
 };
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::Arc;
 use tokio::{sync::watch, task::JoinSet};
 
@@ -12,30 +11,6 @@ const TAILS: usize = 1_000;
 const RUNS: usize = 10;
 /// What one silent reader may cost the server.
 const MOST_BYTES_A_TAIL: u64 = 20 * 1024;
-
-/// Takes as many descriptors as this process may have.
-pub(crate) fn raise_descriptor_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    setrlimit(Resource::Nofile, raised).expect("a process may use what it was given");
-}
-
-/// Starts a run and gives its id.
-pub(crate) async fn start_run(server: &Daemon, key: &str) -> String {
-    let request = client()
-        .post(format!("{}/v1/runs", server.url))
-        .bearer_auth(key)
-        .header("content-type", "application/json")
-        .body(r#"{"agentName":"walker","input":null}"#);
-    let response = request.send().await.expect("an answer");
-    assert_eq!(response.status(), 201);
-    let body = response.bytes().await.expect("whole");
-    let run: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
-    run["run"]["id"].as_str().expect("an id").to_owned()
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_silent_readers_are_cheap_and_each_is_told_once() {
@@ -46,11 +21,11 @@ async fn a_thousand_silent_readers_are_cheap_and_each_is_told_once() {
     let agent = stage.write_walker("walker", "");
     stage.on(&server, &["agents", "apply", &agent]).expect(0);
     let at = Address::new(&server.url, stage.admin_key());
-    start_run(&server, &at.key).await;
+    server.start_run(&at.key).await;
     stage.provider.get("/control/held").await;
     let mut runs = Vec::new();
     for _ in 0..RUNS {
-        runs.push(start_run(&server, &at.key).await);
+        runs.push(server.start_run(&at.key).await);
     }
 
     let before = server.resident_bytes();
