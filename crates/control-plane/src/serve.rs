@@ -119,7 +119,8 @@ impl Server {
             tracing::debug!(%error, "a connection is gone already");
             return;
         }
-        let connection = self.graceful.watch(self.connection(stream));
+        // On the heap, so that the task that holds it does not have room for it twice.
+        let connection = Box::pin(self.graceful.watch(self.connection(stream)));
         let cut = self.cut.clone();
         self.connections.spawn(hold(place, cut, connection));
     }

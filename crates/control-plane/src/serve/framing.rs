@@ -9,8 +9,6 @@ use std::sync::{
 
 /// A head that is longer is refused for its length.
 const LONGEST: usize = 192 * 1024;
-/// The room for a head that an idle connection keeps.
-const USUAL: usize = 4 * 1024;
 
 /// What is known about the head that a connection is reading.
 #[derive(Debug, Default)]
@@ -29,10 +27,9 @@ struct Head {
 }
 
 impl Head {
-    /// Keeps room for a usual head, and not for the largest one that came.
+    /// Keeps no room: what follows may be a stream that is silent for hours.
     fn forget_bytes(&mut self) {
-        self.bytes.clear();
-        self.bytes.shrink_to(USUAL);
+        self.bytes = Vec::new();
     }
 }
 
