@@ -12,6 +12,7 @@ use hyper_util::{
 };
 use io::WatchedStream;
 use portolan_core::time::Clock;
+use rustix::net::sockopt;
 use std::{sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -34,6 +35,8 @@ pub struct ServeLimits {
     /// How long the other end may leave bytes unacknowledged. With a heartbeat every 15 seconds a stream whose reader is gone
     /// without a word ends that much later at most.
     pub unacknowledged_ms: u32,
+    /// What the system keeps of an answer that is on its way; it counts twice that with its own books.
+    pub send_buffer_bytes: usize,
     /// How long answers may take to finish once the server drains.
     pub drain_ms: u64,
 }
@@ -47,6 +50,7 @@ impl Default for ServeLimits {
             max_head_bytes: 160 * 1024,
             write_stall_ms: 30_000,
             unacknowledged_ms: 30_000,
+            send_buffer_bytes: 128 * 1024,
             drain_ms: 25_000,
         }
     }
@@ -115,7 +119,7 @@ impl Server {
             refuse(stream);
             return;
         };
-        if let Err(error) = prepare(&stream, self.limits.unacknowledged_ms) {
+        if let Err(error) = prepare(&stream, &self.limits) {
             tracing::debug!(%error, "a connection is gone already");
             return;
         }
@@ -185,10 +189,12 @@ impl Server {
     }
 }
 
-/// Sends what is written at once, and gives up on a peer that acknowledges nothing.
-fn prepare(stream: &TcpStream, unacknowledged_ms: u32) -> std::io::Result<()> {
+/// Sends what is written at once, gives up on a peer that acknowledges nothing, and bounds what the system keeps for one that
+/// reads nothing: left alone, it takes megabytes.
+fn prepare(stream: &TcpStream, limits: &ServeLimits) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
-    rustix::net::sockopt::set_tcp_user_timeout(stream, unacknowledged_ms)?;
+    sockopt::set_tcp_user_timeout(stream, limits.unacknowledged_ms)?;
+    sockopt::set_socket_send_buffer_size(stream, limits.send_buffer_bytes)?;
     Ok(())
 }
 
@@ -247,8 +253,8 @@ mod tests {
         let (client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
         let (_client, (stream, _)) = (client.expect("loopback"), accepted.expect("loopback"));
         let limits = ServeLimits::default();
-        prepare(&stream, limits.unacknowledged_ms).expect("the system has the option");
-        let timeout_ms = rustix::net::sockopt::tcp_user_timeout(&stream).expect("set");
+        prepare(&stream, &limits).expect("the system has the option");
+        let timeout_ms = sockopt::tcp_user_timeout(&stream).expect("set");
         let heartbeat_ms = crate::ApiConfig::default().heartbeat_ms;
         assert!(u64::from(timeout_ms) + heartbeat_ms <= 45_000);
         assert!(stream.nodelay().expect("set"));

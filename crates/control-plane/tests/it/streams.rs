@@ -8,7 +8,7 @@ use axum::body::Body;
 use http::StatusCode;
 use portolan_control_plane::ServeLimits;
 use portolan_journal::{NewEvent, RunRef, RunStatus};
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 /// Events of all kinds of payloads: no payload at all, line breaks, what is no JSON, kinds of a later build.
 async fn odd_run(world: &World) -> RunRef {
@@ -74,12 +74,15 @@ async fn a_stream_that_is_cut_after_any_byte_is_continued_exactly() {
 
 async fn follow(world: &World, served: &Served, run: RunRef) -> Client {
     let mut client = Client::connect(served).await;
-    let head = format!(
+    client.say(head(world, run)).await;
+    client
+}
+
+fn head(world: &World, run: RunRef) -> String {
+    format!(
         "GET /v1/runs/{}/events HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {}\r\nConnection: close\r\n\r\n",
         run.run, world.key
-    );
-    client.say(head).await;
-    client
+    )
 }
 
 /// The stalled reader is never cut here, so whatever gets on does so beside it.
@@ -154,4 +157,41 @@ async fn a_stream_that_is_never_silent_ends_with_its_key() {
         }
     };
     assert!(heard.ends_with("0\r\n\r\n"), "it ends in order: {heard}");
+}
+
+/// A reader that takes nothing: what was read for it is what stands in the page, in the connection and in the sockets.
+#[tokio::test]
+async fn little_is_read_ahead_for_a_reader_that_takes_nothing() {
+    let world = World::idle().await;
+    let one = ServeLimits {
+        max_connections: 1,
+        write_stall_ms: 150,
+        ..ServeLimits::default()
+    };
+    let of_the_system = 2 * one.send_buffer_bytes;
+    let served = world.serve(one).await;
+    let run = world.queued().await;
+    let kilobyte = "x".repeat(1_000);
+    for _ in 0..200 {
+        let events = (0..100).map(|_| note(&kilobyte)).collect();
+        world.append(run, events, RunStatus::Running).await;
+    }
+    let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+    socket.set_recv_buffer_size(16 * 1024).expect("it takes less");
+    let mut stalled = Client(socket.connect(served.address).await.expect("loopback"));
+    stalled.say(head(&world, run)).await;
+    // The only place is free again when the server gave up on it.
+    let health = "GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    loop {
+        let mut client = Client::connect(&served).await;
+        client.say(health).await;
+        if client.hear_all().await.starts_with("HTTP/1.1 200") {
+            break;
+        }
+    }
+    let read = world.flaky.read_bytes.load(Ordering::SeqCst);
+    assert!(read > 64 * 1024, "{read} bytes: it was not stalled by its client");
+    // Framed, an event is larger than its payload, so this bounds the frames too.
+    let most = 256 * 1024 + of_the_system + 2 * 16 * 1024;
+    assert!(read <= most, "{read} bytes were read for it");
 }

@@ -13,7 +13,10 @@ use portolan_journal::{
     JournalError, JournalStore, RenewRequest, Renewed, RunFilter, RunRef, RunRow, ScopeBooks, ScopeKey,
     memory::MemoryJournal,
 };
-use std::sync::{Arc, Mutex};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
 
 /// How the store fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +35,8 @@ pub(crate) enum Fault {
 pub(crate) struct FlakyJournal {
     inner: Arc<MemoryJournal>,
     fault: Mutex<Fault>,
+    /// The bytes of all events that were read.
+    pub(crate) read_bytes: AtomicUsize,
 }
 
 impl FlakyJournal {
@@ -39,6 +44,7 @@ impl FlakyJournal {
         Self {
             inner,
             fault: Mutex::new(Fault::None),
+            read_bytes: AtomicUsize::new(0),
         }
     }
 
@@ -115,7 +121,23 @@ impl JournalStore for FlakyJournal {
     }
 
     fn read(&self, run: RunRef, after: Seq, max: u32) -> Fut<'_, Result<Vec<Recorded>, JournalError>> {
-        self.unless_down(|| self.inner.read(run, after, max))
+        self.read_page(run, after, max, usize::MAX)
+    }
+
+    fn read_page(
+        &self,
+        run: RunRef,
+        after: Seq,
+        max: u32,
+        max_bytes: usize,
+    ) -> Fut<'_, Result<Vec<Recorded>, JournalError>> {
+        let page = self.unless_down(|| self.inner.read_page(run, after, max, max_bytes));
+        Box::pin(async move {
+            let page = page.await?;
+            let bytes = page.iter().map(|event| event.payload.len()).sum();
+            self.read_bytes.fetch_add(bytes, Ordering::SeqCst);
+            Ok(page)
+        })
     }
 
     fn run(&self, run: RunRef) -> Fut<'_, Result<Option<RunRow>, JournalError>> {
