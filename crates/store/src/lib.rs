@@ -10,7 +10,14 @@
 )]
 
 pub mod blobs;
+mod code;
+mod judge;
+pub mod postgres;
+mod sql;
 pub mod sqlite;
+mod steps;
 
 pub use blobs::FileBlobs;
+pub use postgres::{PostgresBlobs, PostgresStore};
 pub use sqlite::{SqliteAudit, SqliteStore, StoreOpenError};
+pub use steps::Step;

@@ -1,5 +1,6 @@
 //! Why a statement did not do what it was asked to.
 
+use crate::code::Damage;
 use portolan_core::key::AdminStoreError;
 use portolan_journal::JournalError;
 use rusqlite::ErrorCode;
@@ -22,6 +23,12 @@ impl Fault {
     /// Says what was found where something else belongs.
     pub(super) fn corrupt(what: impl std::fmt::Display) -> Self {
         Self::Corrupt(what.to_string())
+    }
+}
+
+impl From<Damage> for Fault {
+    fn from(damage: Damage) -> Self {
+        Self::Corrupt(damage.to_string())
     }
 }
 

@@ -1,6 +1,7 @@
 //! The reads, each strict: a row that this build could not have written is corrupt, and never guessed at.
 
 use super::{code, fault::Fault};
+use crate::sql;
 use portolan_core::{
     agent::{AgentName, AgentVersion},
     digest::Digest,
@@ -15,10 +16,6 @@ use rusqlite::{
     types::{Value, ValueRef},
 };
 use serde::de::DeserializeOwned;
-
-const RUN_COLUMNS: &str =
-    "tenant_id, run_id, agent, agent_version, tags, created_at, status, epoch, next_seq, redrives,
-    active_ms, reserved, settled, owner, lease_until, wake_at, cancel_requested_at, progress";
 
 /// Events strictly after a place.
 pub(super) fn journal(
@@ -38,10 +35,7 @@ pub(super) fn page(
     max: u32,
     max_bytes: usize,
 ) -> Result<Vec<Recorded>, Fault> {
-    let mut statement = connection.prepare_cached(
-        "SELECT seq, kind, step_id, attempt, payload, at FROM journal_events
-         WHERE tenant_id = ?1 AND run_id = ?2 AND seq > ?3 ORDER BY seq LIMIT ?4",
-    )?;
+    let mut statement = connection.prepare_cached(sql::EVENTS)?;
     let mut rows = statement.query(params![
         run.tenant.as_bytes(),
         run.run.as_bytes(),
@@ -96,8 +90,7 @@ fn recorded(row: &Row<'_>) -> Result<Recorded, Fault> {
 
 /// The row of a run.
 pub(super) fn run(connection: &Connection, run: RunRef) -> Result<Option<RunRow>, Fault> {
-    let sql = format!("SELECT {RUN_COLUMNS} FROM runs WHERE tenant_id = ?1 AND run_id = ?2");
-    let mut statement = connection.prepare_cached(&sql)?;
+    let mut statement = connection.prepare_cached(sql::RUN)?;
     let mut rows = statement.query(params![run.tenant.as_bytes(), run.run.as_bytes()])?;
     rows.next()?.map(run_row).transpose()
 }
@@ -144,9 +137,7 @@ pub(super) fn idempotent(
     key: &str,
     at: Timestamp,
 ) -> Result<Option<(Digest, RunId)>, Fault> {
-    let mut statement = connection.prepare_cached(
-        "SELECT fingerprint, run_id FROM idempotency_keys WHERE tenant_id = ?1 AND key = ?2 AND expires_at > ?3",
-    )?;
+    let mut statement = connection.prepare_cached(sql::IDEMPOTENT)?;
     let mut rows = statement.query(params![tenant.as_bytes(), key, at.0])?;
     rows.next()?
         .map(|row| Ok((Digest(row.get(0)?), RunId::from_bytes(row.get(1)?))))
@@ -160,7 +151,7 @@ pub(super) fn list(
     filter: RunFilter,
     max: u32,
 ) -> Result<Vec<RunRow>, Fault> {
-    let mut sql = format!("SELECT {RUN_COLUMNS} FROM runs WHERE tenant_id = ?");
+    let mut sql = sql::RUNS.to_owned();
     let mut bound: Vec<Value> = vec![Value::Blob(tenant.as_bytes().to_vec())];
     let mut only = |condition: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -232,9 +223,7 @@ fn run_row(row: &Row<'_>) -> Result<RunRow, Fault> {
 
 /// The commands that wait for the owner of a run.
 pub(super) fn inbox(connection: &Connection, run: RunRef) -> Result<Vec<InboxEntry>, Fault> {
-    let mut statement = connection.prepare_cached(
-        "SELECT inbox_id, at, command FROM inbox WHERE tenant_id = ?1 AND run_id = ?2 ORDER BY inbox_id",
-    )?;
+    let mut statement = connection.prepare_cached(sql::INBOX)?;
     let mut rows = statement.query(params![run.tenant.as_bytes(), run.run.as_bytes()])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
@@ -247,9 +236,6 @@ pub(super) fn inbox(connection: &Connection, run: RunRef) -> Result<Vec<InboxEnt
     Ok(found)
 }
 
-const AGENT_COLUMNS: &str = "v.agent_id, v.version, v.definition, v.created_at, a.retired
-    FROM agents AS a JOIN agent_versions AS v ON v.tenant_id = a.tenant_id AND v.agent_id = a.agent_id";
-
 /// A version of an agent, or the newest.
 pub(super) fn agent(
     connection: &Connection,
@@ -257,10 +243,7 @@ pub(super) fn agent(
     name: &AgentName,
     version: Option<u32>,
 ) -> Result<Option<AgentVersion>, Fault> {
-    let sql = format!(
-        "SELECT {AGENT_COLUMNS} AND v.version = coalesce(?3, a.newest) WHERE a.tenant_id = ?1 AND a.name = ?2"
-    );
-    let mut statement = connection.prepare_cached(&sql)?;
+    let mut statement = connection.prepare_cached(sql::AGENT)?;
     let mut rows = statement.query(params![tenant.as_bytes(), name.as_str(), version])?;
     rows.next()?.map(agent_version).transpose()
 }
@@ -272,11 +255,7 @@ pub(super) fn agents(
     after: Option<&AgentName>,
     limit: u32,
 ) -> Result<Vec<AgentVersion>, Fault> {
-    let sql = format!(
-        "SELECT {AGENT_COLUMNS} AND v.version = a.newest
-         WHERE a.tenant_id = ?1 AND a.name > ?2 AND a.retired = 0 ORDER BY a.name LIMIT ?3"
-    );
-    let mut statement = connection.prepare_cached(&sql)?;
+    let mut statement = connection.prepare_cached(sql::AGENTS)?;
     let after = after.map_or("", AgentName::as_str);
     let mut rows = statement.query(params![tenant.as_bytes(), after, limit])?;
     let mut found = Vec::new();
@@ -298,9 +277,7 @@ fn agent_version(row: &Row<'_>) -> Result<AgentVersion, Fault> {
 
 /// The key with that hash.
 pub(super) fn key_by_hash(connection: &Connection, hash: [u8; 32]) -> Result<Option<ApiKey>, Fault> {
-    let mut statement = connection.prepare_cached(
-        "SELECT key_id, tenant_id, name, scopes, secret_hash, created_at, expires_at FROM api_keys WHERE secret_hash = ?1",
-    )?;
+    let mut statement = connection.prepare_cached(sql::KEY_BY_HASH)?;
     let mut rows = statement.query([hash])?;
     let Some(row) = rows.next()? else {
         return Ok(None);
@@ -318,14 +295,13 @@ pub(super) fn key_by_hash(connection: &Connection, hash: [u8; 32]) -> Result<Opt
 
 /// The name of an agent.
 pub(super) fn agent_name(value: ValueRef<'_>) -> Result<AgentName, Fault> {
-    let text = value.as_str().ok();
-    text.and_then(|text| text.parse().ok())
-        .ok_or_else(|| Fault::corrupt("a run has an agent without a proper name"))
+    let text = value.as_str().unwrap_or_default();
+    Ok(code::agent_name(text)?)
 }
 
 fn json<T: DeserializeOwned>(value: ValueRef<'_>, what: &str) -> Result<T, Fault> {
     let text = value
         .as_str()
         .map_err(|_| Fault::corrupt(format_args!("{what} is no text")))?;
-    serde_json::from_str(text).map_err(|error| Fault::corrupt(format_args!("{what} cannot be read: {error}")))
+    Ok(code::json(text, what)?)
 }

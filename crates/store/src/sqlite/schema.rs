@@ -3,16 +3,18 @@
 //! The number is SQLite's own `user_version`, so there is one source of truth and no table of its own. (`refinery` would
 //! work with this rusqlite, but it keeps a second record, panics on a damaged one, and brings a dozen crates along.)
 
+use crate::steps::{self, LaterBuild, Step};
 use rusqlite::{Connection, TransactionBehavior};
 
 /// What marks a database as ours: "PORT".
 pub(super) const APPLICATION_ID: i32 = 0x504F_5254;
 
 /// The migrations. Number n brings version n - 1 to version n; a released one is never edited.
-const MIGRATIONS: &[(&str, &str)] = &[(
-    "V1__initial",
-    include_str!("../../migrations/sqlite/V1__initial.sql"),
-)];
+const MIGRATIONS: &[Step] = &[Step {
+    version: 1,
+    name: "V1__initial",
+    sql: include_str!("../../migrations/sqlite/V1__initial.sql"),
+}];
 
 /// A schema that could not be brought up to date.
 #[derive(Debug, thiserror::Error)]
@@ -23,9 +25,9 @@ pub enum MigrationError {
     )]
     Newer {
         /// The version of the database.
-        found: i32,
+        found: u32,
         /// The version of this build.
-        known: i32,
+        known: u32,
     },
     /// An earlier build wrote it, and it is only to be read.
     #[error(
@@ -74,30 +76,41 @@ pub(super) fn expect_current(connection: &Connection) -> Result<(), MigrationErr
 
 /// Brings the schema up to date.
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), MigrationError> {
+    for step in pending(connection)? {
+        apply(connection, step)?;
+    }
+    Ok(())
+}
+
+/// The steps that the database lacks.
+pub(super) fn pending(connection: &Connection) -> Result<&'static [Step], MigrationError> {
     let pragma = |name: &str| -> Result<i32, MigrationError> {
         connection
             .pragma_query_value(None, name, |row| row.get(0))
             .map_err(MigrationError::Unreadable)
     };
-    let known = i32::try_from(MIGRATIONS.len()).expect("the migrations are a short list");
     let (found, application) = (pragma("user_version")?, pragma("application_id")?);
     let is_empty = pragma("schema_version")? == 0;
-    if application != APPLICATION_ID && !(is_empty && application == 0) {
-        return Err(MigrationError::Foreign);
-    }
-    if found > known {
-        return Err(MigrationError::Newer { found, known });
-    }
-    for (version, (name, sql)) in (1..).zip(MIGRATIONS).filter(|(version, _)| *version > found) {
-        let run = |connection: &mut Connection| -> rusqlite::Result<()> {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            transaction.execute_batch(sql)?;
-            transaction.pragma_update(None, "user_version", version)?;
-            transaction.commit()
-        };
-        run(connection).map_err(|source| MigrationError::Failed { name, source })?;
-        tracing::info!(migration = name, "schema migrated");
-    }
+    let found = match u32::try_from(found) {
+        Ok(found) if application == APPLICATION_ID || (is_empty && application == 0) => found,
+        _ => return Err(MigrationError::Foreign),
+    };
+    steps::pending(MIGRATIONS, found).map_err(|LaterBuild { found, known }| MigrationError::Newer { found, known })
+}
+
+/// Applies one step.
+pub(super) fn apply(connection: &mut Connection, step: &Step) -> Result<(), MigrationError> {
+    let run = |connection: &mut Connection| -> rusqlite::Result<()> {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        transaction.execute_batch(step.sql)?;
+        transaction.pragma_update(None, "user_version", step.version)?;
+        transaction.commit()
+    };
+    run(connection).map_err(|source| MigrationError::Failed {
+        name: step.name,
+        source,
+    })?;
+    tracing::info!(migration = step.name, "schema migrated");
     Ok(())
 }
 

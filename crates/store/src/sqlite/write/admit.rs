@@ -9,6 +9,7 @@ use super::{
     },
     budget, events,
 };
+use crate::judge;
 use portolan_core::ids::{Epoch, Seq};
 use portolan_journal::{Admission, Admitted, Hub, IdempotencyClaim, Progress, RunRef, RunStatus};
 use rusqlite::{Connection, params};
@@ -86,7 +87,7 @@ impl Write for Admit {
             });
         }
         let mut books = tx.scopes.books_of(tx.connection, run.tenant, agent)?;
-        if let Some(scope) = budget::without_room(&books, *reserve) {
+        if let Some(scope) = judge::without_room(&books, *reserve) {
             return Ok(Admitted::OverBudget { scope });
         }
         self.insert_run(tx.connection)?;

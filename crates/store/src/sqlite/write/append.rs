@@ -7,72 +7,35 @@ use super::{
         fault::Fault,
         read,
     },
-    budget::{self, OpenBooks},
-    events,
+    budget, events,
     usage::{self, Ended},
 };
+use crate::judge::{Decision, Ending, PreparedAppend};
 use portolan_core::{agent::AgentName, ids::Seq, money::NanoUsd, time::Timestamp};
-use portolan_journal::{
-    Append, Appended, Hub, InboxEntry, NewEvent, Progress, RunStatus, ScopeKey, Settlement,
-};
+use portolan_journal::{Append, Appended, Hub, InboxEntry, RunStatus};
 use rusqlite::{Connection, OptionalExtension, params};
 
-/// An append with what could be prepared before it reached the writer.
-pub(in super::super) struct AppendEvents {
-    append: Append,
-    /// The fold after the events, and after those of the top-up.
-    progress: String,
-    topped_up: Option<String>,
-}
+/// An append.
+pub(in super::super) struct AppendEvents(PreparedAppend);
 
 impl AppendEvents {
     pub(in super::super) fn new(append: Append) -> serde_json::Result<Self> {
-        let top_up = append.top_up.as_ref();
-        Ok(Self {
-            progress: serde_json::to_string(&append.progress)?,
-            topped_up: top_up
-                .map(|top_up| serde_json::to_string(&top_up.progress))
-                .transpose()?,
-            append,
-        })
-    }
-
-    /// What the append comes to if its top-up is granted or not.
-    fn ending(&self, granted: bool) -> Ending<'_> {
-        let top_up = self.append.top_up.as_ref().filter(|_| granted);
-        match (top_up, &self.topped_up) {
-            (Some(top_up), Some(json)) => Ending {
-                topped_up: top_up.amount,
-                more: &top_up.events,
-                progress: &top_up.progress,
-                json,
-            },
-            _ => Ending {
-                topped_up: NanoUsd::ZERO,
-                more: &[],
-                progress: &self.append.progress,
-                json: &self.progress,
-            },
-        }
-    }
-
-    fn settle(&self) -> Settlement {
-        self.append.settle.unwrap_or_default()
+        PreparedAppend::new(append).map(Self)
     }
 
     /// Whether nothing moves but the journal, the fold and the run's own money.
     fn is_plain(&self, tx: &Tx<'_>) -> bool {
-        let append = &self.append;
+        let append = &self.0.append;
         append.release.is_none()
             && append.consumed.is_empty()
-            && !self.ending(true).progress.status.is_terminal()
+            && !self.0.ending(true).progress.status.is_terminal()
             && tx.scopes.are_none(append.run.tenant)
     }
 
     /// The usual append, of a run that stays in its status: one statement for the row, one for the events. `None` if no
     /// row was changed, which says nothing yet: the status may be another one.
     fn apply_plain(&self, connection: &Connection) -> Result<Option<Appended>, Fault> {
-        let (append, ending, settle) = (&self.append, self.ending(true), self.settle());
+        let (append, ending, settle) = (&self.0.append, self.0.ending(true), self.0.settle());
         let total = append.events.len() + ending.more.len();
         let updated: Option<(i64, i64)> = connection
             .prepare_cached(
@@ -117,7 +80,7 @@ impl AppendEvents {
 
     /// Any append.
     fn apply_full(&self, tx: &Tx<'_>) -> Result<Appended, Fault> {
-        let append = &self.append;
+        let append = &self.0.append;
         let Some(row) = Row::read(tx.connection, append)? else {
             return Ok(Appended::Fenced);
         };
@@ -128,12 +91,12 @@ impl AppendEvents {
             return Ok(Appended::Elsewhere);
         }
         let books = tx.scopes.books_of(tx.connection, append.run.tenant, &row.agent)?;
-        let decision = self.decide(&row, books);
+        let decision = self.0.decide(row.reserved, row.settled, books);
         let inbox = match row.commands {
             0 => Vec::new(),
             _ => read::inbox(tx.connection, append.run)?,
         };
-        let kept = remaining(inbox, append, decision.ended());
+        let kept = self.0.remaining(inbox, decision.ended());
 
         let next_seq = self.update_run(tx.connection, &row, &decision, &kept)?;
         self.insert_events(tx.connection, next_seq, &decision.ending)?;
@@ -163,41 +126,6 @@ impl AppendEvents {
         })
     }
 
-    /// Settles, judges the top-up, and ends the reservation with the run.
-    fn decide(&self, row: &Row, mut books: Vec<OpenBooks>) -> Decision<'_> {
-        let settle = self.settle();
-        for open in &mut books {
-            let kept = &mut open.books;
-            kept.reserved = kept.reserved.saturating_sub(settle.reserved);
-            kept.settled = kept.settled.saturating_add(settle.actual);
-        }
-        let asked = self.append.top_up.as_ref().map(|top_up| top_up.amount);
-        let refused = asked
-            .filter(|amount| *amount > NanoUsd::ZERO)
-            .and_then(|amount| budget::without_room(&books, amount));
-        let ending = self.ending(refused.is_none());
-        let mut reserved = row
-            .reserved
-            .saturating_sub(settle.reserved)
-            .saturating_add(ending.topped_up);
-        for open in &mut books {
-            open.books.reserved = open.books.reserved.saturating_add(ending.topped_up);
-        }
-        if ending.progress.status.is_terminal() {
-            for open in &mut books {
-                open.books.reserved = open.books.reserved.saturating_sub(reserved);
-            }
-            reserved = NanoUsd::ZERO;
-        }
-        Decision {
-            ending,
-            refused,
-            books,
-            reserved,
-            settled: row.settled.saturating_add(settle.actual),
-        }
-    }
-
     fn update_run(
         &self,
         connection: &Connection,
@@ -205,7 +133,7 @@ impl AppendEvents {
         decision: &Decision<'_>,
         kept: &[InboxEntry],
     ) -> Result<i64, Fault> {
-        let (append, ending) = (&self.append, &decision.ending);
+        let (append, ending) = (&self.0.append, &decision.ending);
         let status = ending.progress.status;
         let stays_waiting =
             row.status == code::from_status(RunStatus::Waiting) && status == RunStatus::Waiting;
@@ -251,19 +179,19 @@ impl AppendEvents {
         next_seq: i64,
         ending: &Ending<'_>,
     ) -> Result<(), Fault> {
-        let all: Vec<&NewEvent> = self.append.events.iter().chain(ending.more).collect();
+        let all = self.0.events(ending);
         let first = next_seq - code::from_len(all.len());
         events::insert(
             connection,
-            self.append.run,
+            self.0.append.run,
             first,
             all.into_iter(),
-            self.append.at,
+            self.0.append.at,
         )
     }
 
     fn clear_inbox(&self, connection: &Connection, row: &Row, kept: &[InboxEntry]) -> Result<(), Fault> {
-        let run = self.append.run;
+        let run = self.0.append.run;
         if row.commands == 0 {
             return Ok(());
         }
@@ -275,7 +203,7 @@ impl AppendEvents {
         }
         let mut delete = connection
             .prepare_cached("DELETE FROM inbox WHERE tenant_id = ?1 AND run_id = ?2 AND inbox_id = ?3")?;
-        for id in &self.append.consumed {
+        for id in &self.0.append.consumed {
             delete.execute(params![
                 run.tenant.as_bytes(),
                 run.run.as_bytes(),
@@ -304,33 +232,8 @@ impl Write for AppendEvents {
             Appended::TopUpRefused { last_seq, .. } => (*last_seq, false),
             Appended::Fenced | Appended::Elsewhere => return,
         };
-        let ended = self.ending(granted).progress.status.is_terminal();
-        hub.committed(self.append.run, last_seq, ended);
-    }
-}
-
-/// How far an append goes.
-struct Ending<'a> {
-    topped_up: NanoUsd,
-    /// Events of the top-up.
-    more: &'a [NewEvent],
-    progress: &'a Progress,
-    /// The same, encoded.
-    json: &'a str,
-}
-
-/// What an append does to the run and to the books.
-struct Decision<'a> {
-    ending: Ending<'a>,
-    refused: Option<ScopeKey>,
-    books: Vec<OpenBooks>,
-    reserved: NanoUsd,
-    settled: NanoUsd,
-}
-
-impl Decision<'_> {
-    const fn ended(&self) -> bool {
-        self.ending.progress.status.is_terminal()
+        let ended = self.0.ending(granted).progress.status.is_terminal();
+        hub.committed(self.0.append.run, last_seq, ended);
     }
 }
 
@@ -376,12 +279,6 @@ impl Row {
     }
 }
 
-/// The commands that are open after the append.
-fn remaining(mut inbox: Vec<InboxEntry>, append: &Append, ended: bool) -> Vec<InboxEntry> {
-    inbox.retain(|entry| !ended && !append.consumed.contains(&entry.id));
-    inbox
-}
-
 fn seq_before(next_seq: i64) -> Result<Seq, Fault> {
-    code::count(next_seq - 1).map(Seq)
+    Ok(Seq(code::count(next_seq - 1)?))
 }

@@ -5,6 +5,10 @@ use super::super::{
     code,
     fault::Fault,
 };
+use crate::{
+    judge::{OpenBooks, scope_column},
+    sql,
+};
 use portolan_core::{agent::AgentName, ids::TenantId, money::NanoUsd};
 use portolan_journal::{ScopeBooks, ScopeKey};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -60,21 +64,6 @@ impl Scopes {
     }
 }
 
-/// The books of one scope while a request is decided.
-#[derive(Debug)]
-pub(super) struct OpenBooks {
-    scope: ScopeKey,
-    pub(super) books: ScopeBooks,
-}
-
-/// The first scope that has no room.
-pub(super) fn without_room(scopes: &[OpenBooks], amount: NanoUsd) -> Option<ScopeKey> {
-    scopes
-        .iter()
-        .find(|open| !open.books.has_room_for(amount))
-        .map(|open| open.scope.clone())
-}
-
 /// Writes the books back.
 pub(super) fn keep(connection: &Connection, tenant: TenantId, scopes: &[OpenBooks]) -> Result<(), Fault> {
     for OpenBooks { scope, books } in scopes {
@@ -84,7 +73,7 @@ pub(super) fn keep(connection: &Connection, tenant: TenantId, scopes: &[OpenBook
             )?
             .execute(params![
                 tenant.as_bytes(),
-                column(scope),
+                scope_column(scope),
                 code::from_money(books.settled),
                 code::from_money(books.reserved)
             ])?;
@@ -99,10 +88,8 @@ pub(in super::super) fn read(
     scope: &ScopeKey,
 ) -> Result<Option<ScopeBooks>, Fault> {
     let found = connection
-        .prepare_cached(
-            "SELECT bound, settled, reserved FROM budget_scopes WHERE tenant_id = ?1 AND agent = ?2",
-        )?
-        .query_row(params![tenant.as_bytes(), column(scope)], |row| {
+        .prepare_cached(sql::BOOKS)?
+        .query_row(params![tenant.as_bytes(), scope_column(scope)], |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))
         })
         .optional()?;
@@ -116,13 +103,6 @@ pub(in super::super) fn read(
     }))
 }
 
-fn column(scope: &ScopeKey) -> &str {
-    match scope {
-        ScopeKey::Tenant => "",
-        ScopeKey::Agent(agent) => agent.as_str(),
-    }
-}
-
 /// Sets or lifts a limit.
 pub(in super::super) struct SetLimit {
     pub(in super::super) tenant: TenantId,
@@ -134,7 +114,7 @@ impl Write for SetLimit {
     type Answer = ();
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
-        let (tenant, agent) = (self.tenant.as_bytes(), column(&self.scope));
+        let (tenant, agent) = (self.tenant.as_bytes(), scope_column(&self.scope));
         let open = tx.scopes.0.entry(self.tenant).or_default();
         match self.limit {
             Some(limit) => {

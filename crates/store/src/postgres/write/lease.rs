@@ -1,0 +1,105 @@
+//! Leases: kept by those who live, ended by those who leave.
+
+use super::{
+    super::{
+        fault::Fault,
+        lane::{Commit, Write},
+        read,
+    },
+    execute, query,
+};
+use crate::code;
+use deadpool_postgres::ClientWrapper;
+use portolan_core::{Fut, ids::Epoch};
+use portolan_journal::{RenewRequest, Renewed, RunRef};
+use std::collections::BTreeSet;
+
+/// A worker that is alive.
+pub(in super::super) struct Renew(pub(in super::super) RenewRequest);
+
+/// Runs with their generations as columns, in the order in which everybody locks them.
+fn columns(mut runs: Vec<(RunRef, Epoch, u64)>) -> (Vec<Vec<u8>>, Vec<Vec<u8>>, Vec<i64>, Vec<i64>) {
+    runs.sort_unstable_by_key(|(run, ..)| *run);
+    let (mut tenants, mut ids, mut epochs, mut active) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (run, epoch, active_ms) in runs {
+        tenants.push(run.tenant.as_bytes().to_vec());
+        ids.push(run.run.as_bytes().to_vec());
+        epochs.push(code::from_count(epoch.0));
+        active.push(code::from_count(active_ms));
+    }
+    (tenants, ids, epochs, active)
+}
+
+impl Write for Renew {
+    type Answer = Renewed;
+    const COMMIT: Commit = Commit::Itself;
+
+    fn apply<'a>(&'a self, client: &'a ClientWrapper) -> Fut<'a, Result<Renewed, Fault>> {
+        Box::pin(async move {
+            let RenewRequest { claim, runs } = &self.0;
+            let (tenants, ids, epochs, active) = columns(runs.clone());
+            let owner = claim.owner.as_bytes().as_slice();
+            let sql = "
+                WITH asked AS MATERIALIZED (
+                    SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::bigint[])
+                        AS a (tenant_id, run_id, epoch, active_ms)
+                ), locked AS MATERIALIZED (
+                    SELECT r.tenant_id, r.run_id, a.active_ms
+                    FROM runs AS r JOIN asked AS a ON a.tenant_id = r.tenant_id AND a.run_id = r.run_id
+                    WHERE r.epoch = a.epoch AND r.owner = $5
+                    ORDER BY r.tenant_id, r.run_id FOR NO KEY UPDATE OF r
+                )
+                UPDATE runs AS r SET lease_until = $6, active_ms = greatest(r.active_ms, l.active_ms)
+                FROM locked AS l WHERE r.tenant_id = l.tenant_id AND r.run_id = l.run_id
+                RETURNING r.tenant_id, r.run_id, r.inbox_count";
+            let rows = query(
+                client,
+                sql,
+                &[&tenants, &ids, &epochs, &active, &owner, &claim.lease_until.0],
+            )
+            .await?;
+            let (mut kept, mut commanded) = (BTreeSet::new(), BTreeSet::new());
+            for row in &rows {
+                let run = RunRef {
+                    tenant: read::tenant(row, 0)?,
+                    run: read::run_id(row, 1)?,
+                };
+                kept.insert(run);
+                if read::get::<i64>(row, 2)? > 0 {
+                    commanded.insert(run);
+                }
+            }
+            let runs = runs.iter().map(|(run, ..)| *run);
+            Ok(Renewed {
+                lost: runs.clone().filter(|run| !kept.contains(run)).collect(),
+                commanded: runs.filter(|run| commanded.contains(run)).collect(),
+            })
+        })
+    }
+}
+
+/// Runs that their owner gives back.
+pub(in super::super) struct GiveBack(pub(in super::super) Vec<(RunRef, Epoch)>);
+
+impl Write for GiveBack {
+    type Answer = ();
+    const COMMIT: Commit = Commit::Itself;
+
+    fn apply<'a>(&'a self, client: &'a ClientWrapper) -> Fut<'a, Result<(), Fault>> {
+        Box::pin(async move {
+            let runs = self.0.iter().map(|(run, epoch)| (*run, *epoch, 0)).collect();
+            let (tenants, ids, epochs, _) = columns(runs);
+            let sql = "
+                WITH locked AS MATERIALIZED (
+                    SELECT r.tenant_id, r.run_id
+                    FROM runs AS r JOIN unnest($1::bytea[], $2::bytea[], $3::bigint[]) AS a (tenant_id, run_id, epoch)
+                        ON a.tenant_id = r.tenant_id AND a.run_id = r.run_id
+                    WHERE r.epoch = a.epoch ORDER BY r.tenant_id, r.run_id FOR NO KEY UPDATE OF r
+                )
+                UPDATE runs AS r SET owner = NULL, lease_until = NULL
+                FROM locked AS l WHERE r.tenant_id = l.tenant_id AND r.run_id = l.run_id";
+            execute(client, sql, &[&tenants, &ids, &epochs]).await?;
+            Ok(())
+        })
+    }
+}
