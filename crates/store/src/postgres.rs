@@ -29,7 +29,6 @@ pub use open::{PostgresOpenError, PostgresOptions, ServerFacts};
 pub use schema::{Migrator, PostgresMigrationError};
 
 use connect::{Doubts, Reader, Target};
-use hint::News;
 use lane::{Job, Pending, Write};
 use portolan_core::ids::RunId;
 use portolan_journal::{Hub, JournalError};

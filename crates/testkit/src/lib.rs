@@ -10,4 +10,5 @@ pub mod clock;
 pub mod conformance;
 pub mod entropy;
 pub mod kill;
+pub mod postgres;
 pub mod store_battery;

@@ -90,16 +90,17 @@ CREATE INDEX runs_due ON runs (tenant_id, wake_at, run_id) WHERE owner IS NULL A
 CREATE INDEX runs_cancelled ON runs (tenant_id, run_id) WHERE status = 2 AND cancel_requested_at IS NOT NULL;
 CREATE INDEX runs_owned ON runs (tenant_id, run_id) WHERE owner IS NOT NULL;
 
--- `step_id` is twice the number of the step, plus one for a tool. Rows are never updated and never deleted.
+-- `kind` is the name of a kind, whatever bytes that may have. `step_id` is twice the number of the step, plus one for a tool. Rows
+-- are never updated and never deleted.
 CREATE TABLE journal_events (
-    tenant_id bytea            NOT NULL,
-    run_id    bytea            NOT NULL,
-    seq       bigint           NOT NULL,
-    kind      text COLLATE "C" NOT NULL,
+    tenant_id bytea  NOT NULL,
+    run_id    bytea  NOT NULL,
+    seq       bigint NOT NULL,
+    kind      bytea  NOT NULL,
     step_id   bigint,
     attempt   bigint,
-    payload   bytea            NOT NULL,
-    at        bigint           NOT NULL,
+    payload   bytea  NOT NULL,
+    at        bigint NOT NULL,
     PRIMARY KEY (tenant_id, run_id, seq)
 );
 
@@ -163,7 +164,7 @@ SELECT
     'ten_' || encode(tenant_id, 'hex') AS tenant_id,
     'run_' || encode(run_id, 'hex') AS run_id,
     seq,
-    kind,
+    encode(kind, 'escape') AS kind,
     CASE step_id % 2 WHEN 0 THEN 'llm-' WHEN 1 THEN 'tool-' END || (step_id / 2) AS step_id,
     attempt,
     payload,

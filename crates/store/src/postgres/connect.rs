@@ -68,10 +68,6 @@ impl Link {
     pub(super) fn backend(&self) -> Backend {
         self.backend.clone()
     }
-
-    pub(super) fn pid(&self) -> i32 {
-        self.backend.pid
-    }
 }
 
 /// A process of the server. Its number may be given to another after its end, its start may not.

@@ -13,7 +13,10 @@ use portolan_journal::{Hub, JournalError, RunRef};
 use std::{
     collections::BTreeSet,
     future::poll_fn,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicI32, Ordering},
+    },
     time::Duration,
 };
 use tokio::{
@@ -111,12 +114,13 @@ pub(super) fn start(
 async fn exchange(target: &Target, hub: &Hub, readers: &Reader, outbox: &Outbox) -> Result<(), Fault> {
     let (client, mut connection) = target.raw().await?;
     let (heard, mut ears) = mpsc::channel::<String>(HEARD);
+    let own = &AtomicI32::new(0);
     // The connection moves only while it is polled, so it is polled beside whatever waits for it.
     let listens = async move {
         while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {
             match message {
                 // A full queue holds enough to look at; what does not fit is found by the poll.
-                Ok(AsyncMessage::Notification(hint)) => {
+                Ok(AsyncMessage::Notification(hint)) if hint.process_id() != own.load(Ordering::Relaxed) => {
                     let _ = heard.try_send(hint.payload().to_owned());
                 }
                 Ok(_) => {}
@@ -129,6 +133,8 @@ async fn exchange(target: &Target, hub: &Hub, readers: &Reader, outbox: &Outbox)
     };
     let tells = async {
         client.batch_execute(&format!("LISTEN {CHANNEL}")).await?;
+        let backend = client.query_one("SELECT pg_backend_pid()", &[]).await?;
+        own.store(backend.try_get(0)?, Ordering::Relaxed);
         // What was said while nobody listened is unknown.
         look(hub, readers, hub.followed()).await;
         loop {

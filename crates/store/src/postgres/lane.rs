@@ -25,6 +25,8 @@ const BATCH: usize = 256;
 const BATCH_BYTES: usize = 8 << 20;
 /// Tries of a transaction that others are in the way of.
 const ATTEMPTS: u32 = 5;
+/// Admissions after which expired keys are cleared away.
+const CLEAR_EVERY: usize = 16;
 /// How long a server that could not be reached is left alone. Whoever asks meanwhile hears so at once.
 const REST: Duration = Duration::from_millis(100);
 /// How long a lost statement is looked after before its callers are answered. Readers look after it again.
@@ -131,6 +133,8 @@ pub(super) struct Lane {
     link: Option<Arc<Link>>,
     /// When the server could last not be reached, and why.
     away: Option<(Instant, String)>,
+    /// Admissions since expired keys were last cleared away.
+    admitted: usize,
 }
 
 impl Lane {
@@ -141,6 +145,7 @@ impl Lane {
             news,
             link: None,
             away: None,
+            admitted: 0,
         }
     }
 
@@ -270,7 +275,15 @@ impl Lane {
             }
         };
         match ran {
-            (Ran::Committed(made), _) => {
+            (Ran::Committed(made), link) => {
+                self.admitted = self.admitted.saturating_add(made.len());
+                if self.admitted >= CLEAR_EVERY {
+                    self.admitted = 0;
+                    // What is left lies longer, and that is all.
+                    if let Err(fault) = bounded(admit::clear_keys(&link.client, &requests)).await {
+                        tracing::debug!(%fault, "expired keys could not be cleared away");
+                    }
+                }
                 for (waiting, made) in admissions.into_iter().zip(made) {
                     let answer = match made {
                         Some(answer) => {

@@ -113,7 +113,8 @@ fn recorded(row: &Row) -> Result<Recorded, Fault> {
     let attempt: Option<i64> = get(row, 3)?;
     Ok(Recorded {
         seq: Seq(code::count(get(row, 0)?)?),
-        kind: get(row, 1)?,
+        kind: String::from_utf8(get(row, 1)?)
+            .map_err(|_| Fault::Corrupt("the name of a kind is no text".to_owned()))?,
         step: step.map(code::step).transpose()?,
         attempt: attempt.map(code::small).transpose()?.map(Attempt),
         payload: get(row, 4)?,

@@ -17,8 +17,8 @@ use portolan_core::{
 };
 use portolan_journal::{Admission, Admitted, IdempotencyClaim, Progress};
 
-/// Expired keys that an admission clears away at most: more than it adds, so that they do not pile up.
-const CLEARED: i64 = 2;
+/// Expired keys that are cleared away at most each time: more than the admissions between two times add.
+const CLEARED: i64 = 2_000;
 
 /// A run that wants to exist.
 pub(in super::super) struct Admit {
@@ -55,7 +55,7 @@ WITH asked AS MATERIALIZED (
     INSERT INTO journal_events (tenant_id, run_id, seq, kind, step_id, attempt, payload, at)
     SELECT a.tenant_id, a.run_id, 1 + e.place, e.kind, e.step_id, e.attempt, e.payload, e.at
     FROM asked AS a JOIN made USING (tenant_id, run_id)
-        JOIN unnest($17::bigint[], $18::bigint[], $19::text[], $20::bigint[], $21::bigint[], $22::bytea[], $23::bigint[])
+        JOIN unnest($17::bigint[], $18::bigint[], $19::bytea[], $20::bigint[], $21::bigint[], $22::bytea[], $23::bigint[])
         AS e (request, place, kind, step_id, attempt, payload, at) ON e.request = a.request
 )
 SELECT a.request FROM asked AS a JOIN made USING (tenant_id, run_id)";
@@ -290,7 +290,7 @@ async fn insert(client: &ClientWrapper, admit: &Admit) -> Result<(), Fault> {
     let (tenant, run) = read::key(&admission.run);
     let sql = "INSERT INTO journal_events (tenant_id, run_id, seq, kind, step_id, attempt, payload, at)
         SELECT $1, $2, 1, e.kind, e.step_id, e.attempt, e.payload, e.at
-        FROM unnest($3::text[], $4::bigint[], $5::bigint[], $6::bytea[], $7::bigint[])
+        FROM unnest($3::bytea[], $4::bigint[], $5::bigint[], $6::bytea[], $7::bigint[])
             AS e (kind, step_id, attempt, payload, at)";
     execute(
         client,
@@ -309,7 +309,7 @@ async fn insert(client: &ClientWrapper, admit: &Admit) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Expired keys of the tenants of a group, gone. A statement of its own, and of no importance: the next one comes by.
+/// Takes away expired keys of the tenants of a group. It is a statement of its own, and of no importance: the next one comes by.
 pub(in super::super) async fn clear_keys(client: &ClientWrapper, requests: &[&Admit]) -> Result<(), Fault> {
     let keyed = requests.iter().filter(|admit| admit.admission.idempotency.is_some());
     let (mut tenants, mut now) = (Vec::new(), i64::MAX);
@@ -317,7 +317,6 @@ pub(in super::super) async fn clear_keys(client: &ClientWrapper, requests: &[&Ad
         tenants.push(admit.admission.run.tenant.as_bytes().as_slice());
         now = now.min(admit.admission.at.0);
     }
-    let most = code::from_len(tenants.len()).saturating_mul(CLEARED);
     tenants.sort_unstable();
     tenants.dedup();
     if tenants.is_empty() {
@@ -326,6 +325,6 @@ pub(in super::super) async fn clear_keys(client: &ClientWrapper, requests: &[&Ad
     let sql = "DELETE FROM idempotency_keys WHERE (tenant_id, key) IN (
             SELECT tenant_id, key FROM idempotency_keys WHERE tenant_id = ANY ($1::bytea[]) AND expires_at <= $2
             LIMIT $3 FOR UPDATE SKIP LOCKED)";
-    execute(client, sql, &[&tenants, &now, &most]).await?;
+    execute(client, sql, &[&tenants, &now, &CLEARED]).await?;
     Ok(())
 }

@@ -46,7 +46,7 @@ WITH asked AS MATERIALIZED (
 ), written AS (
     INSERT INTO journal_events (tenant_id, run_id, seq, kind, step_id, attempt, payload, at)
     SELECT c.tenant_id, c.run_id, c.next_seq - c.events + e.place, e.kind, e.step_id, e.attempt, e.payload, e.at
-    FROM changed AS c JOIN unnest($17::bigint[], $18::bigint[], $19::text[], $20::bigint[], $21::bigint[], $22::bytea[],
+    FROM changed AS c JOIN unnest($17::bigint[], $18::bigint[], $19::bytea[], $20::bigint[], $21::bigint[], $22::bytea[],
         $23::bigint[]) AS e (request, place, kind, step_id, attempt, payload, at) ON e.request = c.request
 ), counted AS (
     INSERT INTO usage (tenant_id, run_id, day, agent, agent_version, model, status, model_calls, tool_calls, tokens_in,
@@ -302,7 +302,7 @@ WITH changed AS (
 ), written AS (
     INSERT INTO journal_events (tenant_id, run_id, seq, kind, step_id, attempt, payload, at)
     SELECT c.tenant_id, c.run_id, c.next_seq - $4 + e.place, e.kind, e.step_id, e.attempt, e.payload, e.at
-    FROM changed AS c CROSS JOIN unnest($15::bigint[], $16::text[], $17::bigint[], $18::bigint[], $19::bytea[], $20::bigint[])
+    FROM changed AS c CROSS JOIN unnest($15::bigint[], $16::bytea[], $17::bigint[], $18::bigint[], $19::bytea[], $20::bigint[])
         AS e (place, kind, step_id, attempt, payload, at)
 ), counted AS (
     INSERT INTO usage (tenant_id, run_id, day, agent, agent_version, model, status, model_calls, tool_calls, tokens_in,

@@ -11,7 +11,7 @@ pub(super) struct Columns<'a> {
     pub(super) request: Vec<i64>,
     /// Its place among the events of that request, from 0.
     pub(super) place: Vec<i64>,
-    pub(super) kind: Vec<&'a str>,
+    pub(super) kind: Vec<&'a [u8]>,
     pub(super) step_id: Vec<Option<i64>>,
     pub(super) attempt: Vec<Option<i64>>,
     pub(super) payload: Vec<&'a [u8]>,
@@ -24,7 +24,7 @@ impl<'a> Columns<'a> {
         for (place, event) in (0..).zip(events) {
             self.request.push(request);
             self.place.push(place);
-            self.kind.push(&event.kind);
+            self.kind.push(event.kind.as_bytes());
             self.step_id.push(event.step.map(code::from_step));
             self.attempt.push(event.attempt.map(|attempt| attempt.0.into()));
             self.payload.push(&event.payload);

@@ -2,13 +2,14 @@
 
 use crate::code;
 use portolan_journal::Progress;
+use std::borrow::Cow;
 
 /// The columns that come from the fold.
 #[derive(Default)]
 pub(super) struct Columns<'a> {
     /// Which request of the group ends a run.
     pub(super) request: Vec<i64>,
-    pub(super) model: Vec<Option<&'a str>>,
+    pub(super) model: Vec<Option<Cow<'a, str>>>,
     pub(super) model_calls: Vec<i64>,
     pub(super) tool_calls: Vec<i64>,
     pub(super) tokens_in: Vec<i64>,
@@ -24,7 +25,12 @@ impl<'a> Columns<'a> {
     pub(super) fn add(&mut self, request: i64, progress: &'a Progress) {
         let tokens = &progress.tokens;
         self.request.push(request);
-        self.model.push(progress.model.as_deref());
+        // A zero byte is the one thing that text here cannot hold, and no reason to keep a run from its end.
+        let model = progress.model.as_deref();
+        self.model.push(model.map(|model| match model.contains('\0') {
+            true => model.replace('\0', "\u{fffd}").into(),
+            false => model.into(),
+        }));
         self.model_calls.push(progress.usage.model_calls.into());
         self.tool_calls.push(progress.usage.tool_calls.into());
         self.tokens_in.push(code::from_count(tokens.tokens_in));
