@@ -5,6 +5,7 @@
 
 mod debian;
 mod node;
+mod postgres;
 mod python;
 
 use std::{ffi::OsString, path::PathBuf};
@@ -32,6 +33,11 @@ pub(crate) fn nextest(repo: &Repo) -> Result<(), Failure> {
         ])
         .args([repo.tools()])
         .run()
+}
+
+/// Makes sure that tests can start a Postgres of their own.
+pub(crate) fn postgres(repo: &Repo) -> Result<(), Failure> {
+    postgres::provide(repo)
 }
 
 /// Finds `typos`, or installs its wheel.

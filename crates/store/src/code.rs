@@ -104,7 +104,6 @@ pub(crate) fn money(number: i64) -> Result<NanoUsd, Damage> {
     count(number).map(NanoUsd)
 }
 
-
 /// Reads a text that is JSON.
 pub(crate) fn json<T: DeserializeOwned>(text: &str, what: &str) -> Result<T, Damage> {
     serde_json::from_str(text).map_err(|error| Damage::new(format_args!("{what} cannot be read: {error}")))

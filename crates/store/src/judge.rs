@@ -53,7 +53,12 @@ impl PreparedAppend {
     }
 
     /// Settles, judges the top-up, and ends the reservation with the run.
-    pub(crate) fn decide(&self, reserved: NanoUsd, settled: NanoUsd, mut books: Vec<OpenBooks>) -> Decision<'_> {
+    pub(crate) fn decide(
+        &self,
+        reserved: NanoUsd,
+        settled: NanoUsd,
+        mut books: Vec<OpenBooks>,
+    ) -> Decision<'_> {
         let settle = self.settle();
         for open in &mut books {
             let kept = &mut open.books;

@@ -80,13 +80,13 @@ struct Tasks {
 }
 
 impl PostgresStore {
-    fn start(target: Arc<Target>, readers: Reader, doubts: Arc<Doubts>, hints: bool) -> Self {
+    fn start(target: &Arc<Target>, readers: Reader, doubts: &Arc<Doubts>, hints: bool) -> Self {
         let hub = Hub::default();
-        let (news, hints) = hint::start(Arc::clone(&target), hub.clone(), readers.clone(), hints);
+        let (news, hints) = hint::start(Arc::clone(target), hub.clone(), readers.clone(), hints);
         let mut lanes = Vec::new();
         let mut lane = || {
             let (jobs, queue) = mpsc::channel(QUEUE);
-            let lane = lane::Lane::new(Arc::clone(&target), Arc::clone(&doubts), news.clone());
+            let lane = lane::Lane::new(Arc::clone(target), Arc::clone(doubts), news.clone());
             lanes.push(tokio::spawn(lane.run(queue)));
             jobs
         };

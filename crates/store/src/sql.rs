@@ -56,11 +56,13 @@ pub(crate) const AGENTS: &str = concat!(
 );
 
 /// The key with a hash.
-pub(crate) const KEY_BY_HASH: &str = "SELECT key_id, tenant_id, name, scopes, secret_hash, created_at, expires_at
+pub(crate) const KEY_BY_HASH: &str =
+    "SELECT key_id, tenant_id, name, scopes, secret_hash, created_at, expires_at
     FROM api_keys WHERE secret_hash = $1";
 
 /// The books of a scope.
-pub(crate) const BOOKS: &str = "SELECT bound, settled, reserved FROM budget_scopes WHERE tenant_id = $1 AND agent = $2";
+pub(crate) const BOOKS: &str =
+    "SELECT bound, settled, reserved FROM budget_scopes WHERE tenant_id = $1 AND agent = $2";
 
 #[cfg(test)]
 mod tests {
@@ -68,11 +70,25 @@ mod tests {
 
     #[test]
     fn parameters_appear_in_the_order_of_their_numbers() {
-        for sql in [EVENTS, RUNS, RUN, IDEMPOTENT, INBOX, AGENT, AGENTS, KEY_BY_HASH, BOOKS] {
+        for sql in [
+            EVENTS,
+            RUNS,
+            RUN,
+            IDEMPOTENT,
+            INBOX,
+            AGENT,
+            AGENTS,
+            KEY_BY_HASH,
+            BOOKS,
+        ] {
             let numbers: Vec<&str> = sql
                 .split('$')
                 .skip(1)
-                .map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default())
+                .map(|rest| {
+                    rest.split(|c: char| !c.is_ascii_digit())
+                        .next()
+                        .unwrap_or_default()
+                })
                 .collect();
             let expected: Vec<String> = (1..=numbers.len()).map(|number| number.to_string()).collect();
             assert_eq!(numbers, expected, "{sql}");

@@ -38,13 +38,22 @@ mod tests {
     use super::*;
 
     const STEPS: &[Step] = &[
-        Step { version: 1, name: "a", sql: "" },
-        Step { version: 2, name: "b", sql: "" },
+        Step {
+            version: 1,
+            name: "a",
+            sql: "",
+        },
+        Step {
+            version: 2,
+            name: "b",
+            sql: "",
+        },
     ];
 
     #[test]
     fn what_is_pending_follows_what_is_there() {
-        let names = |found| pending(STEPS, found).map(|steps| steps.iter().map(|step| step.name).collect::<Vec<_>>());
+        let names =
+            |found| pending(STEPS, found).map(|steps| steps.iter().map(|step| step.name).collect::<Vec<_>>());
         assert_eq!(names(0), Ok(vec!["a", "b"]));
         assert_eq!(names(1), Ok(vec!["b"]));
         assert_eq!(names(2), Ok(vec![]));

@@ -66,7 +66,8 @@ impl Cluster {
         let account = account();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o711)).expect("the folder is ours");
         if let Some(account) = account {
-            std::os::unix::fs::chown(&folder, Some(account.user), Some(account.group)).expect("root may give it away");
+            std::os::unix::fs::chown(&folder, Some(account.user), Some(account.group))
+                .expect("root may give it away");
         }
         let cluster = Self {
             binaries,
@@ -140,7 +141,10 @@ impl Cluster {
         if let Some(mut warden) = self.warden().take() {
             // The words keep the folder.
             let told = warden.stdin.take().map(|mut input| input.write_all(b"stop\n"));
-            assert!(matches!(told, Some(Ok(()))), "the warden has gone before its server");
+            assert!(
+                matches!(told, Some(Ok(()))),
+                "the warden has gone before its server"
+            );
             warden.wait().expect("the warden is our child");
         }
     }
@@ -229,7 +233,10 @@ impl Drop for Cluster {
 
 /// The newest installed version.
 fn binaries() -> Option<PathBuf> {
-    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let versions = fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .flatten();
     versions
         .filter_map(|version| {
             let number: u32 = version.file_name().to_str()?.parse().ok()?;
@@ -242,7 +249,8 @@ fn binaries() -> Option<PathBuf> {
 
 /// Somebody to run a server as, where this process is root.
 fn account() -> Option<Account> {
-    let is_root = fs::metadata("/proc/self").is_ok_and(|process| std::os::unix::fs::MetadataExt::uid(&process) == 0);
+    let is_root =
+        fs::metadata("/proc/self").is_ok_and(|process| std::os::unix::fs::MetadataExt::uid(&process) == 0);
     if !is_root {
         return None;
     }

@@ -26,7 +26,7 @@ pub(super) struct Lane {
 pub(super) const LANES: &[Lane] = &[
     Lane {
         name: "set-up",
-        about: "the test runner and the fake model server",
+        about: "the test runner, Postgres and the fake model server",
         others_need_it: true,
         run: set_up,
     },
@@ -70,6 +70,7 @@ pub(super) const LANES: &[Lane] = &[
 
 fn set_up(repo: &Repo) -> Result<(), Failure> {
     tools::nextest(repo)?;
+    tools::postgres(repo)?;
     tools::fake_llm(repo).map(drop)
 }
 

@@ -5,8 +5,8 @@ use super::{
     open::PostgresOpenError,
 };
 use deadpool_postgres::{
-    ClientWrapper, Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
-    Timeouts,
+    ClientWrapper, Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod,
+    Runtime, Timeouts,
 };
 use portolan_journal::JournalError;
 use std::{

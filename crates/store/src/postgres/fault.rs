@@ -75,7 +75,11 @@ pub(super) fn is_rolled_back(error: &Error) -> bool {
 /// Whether two transactions were in each other's way.
 pub(super) fn is_collision(error: &Error) -> bool {
     error.code().is_some_and(|code| {
-        [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED].contains(code)
+        [
+            SqlState::T_R_SERIALIZATION_FAILURE,
+            SqlState::T_R_DEADLOCK_DETECTED,
+        ]
+        .contains(code)
     })
 }
 

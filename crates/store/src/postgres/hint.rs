@@ -205,7 +205,9 @@ async fn look(hub: &Hub, readers: &Reader, runs: Vec<RunRef>) {
                     }
                 }
             }
-            Err(JournalError::NotCommitted(why) | JournalError::Unknown(why) | JournalError::Corrupt(why)) => {
+            Err(
+                JournalError::NotCommitted(why) | JournalError::Unknown(why) | JournalError::Corrupt(why),
+            ) => {
                 tracing::debug!(why, "a hint could not be followed");
             }
         }

@@ -347,7 +347,8 @@ impl Lane {
                 for (waiting, landed) in appends.into_iter().zip(landed) {
                     let answer = match landed {
                         Some(landed) => {
-                            let appended = append::answer(&link.client, &waiting.request, landed, &self.news).await;
+                            let appended =
+                                append::answer(&link.client, &waiting.request, landed, &self.news).await;
                             waiting.request.announce(&appended, &self.news);
                             Ok(appended)
                         }

@@ -21,7 +21,9 @@ pub enum PostgresOpenError {
     #[error("the address of the database cannot be read; expected postgres://user@host/database")]
     Address,
     /// It asks for encryption.
-    #[error("sslmode=require is not supported by this build: reach the database over a Unix socket, or through a tunnel")]
+    #[error(
+        "sslmode=require is not supported by this build: reach the database over a Unix socket, or through a tunnel"
+    )]
     Encryption,
     /// The server does not answer.
     #[error("the database cannot be reached: {0}")]
@@ -88,20 +90,22 @@ impl PostgresStore {
     /// A schema of an earlier build is refused: a replica of that build may be using it.
     pub async fn open(url: &str, options: PostgresOptions) -> Result<Self, PostgresOpenError> {
         let target = Arc::new(Target::parse(url)?);
-        let link = target.connect().await.map_err(unreachable)?;
+        let link = target.connect().await.map_err(|fault| unreachable(&fault))?;
         check(&link, options).await?;
         schema::make_or_check(&link).await?;
         let doubts = Arc::new(Doubts::default());
         let readers = target.readers(Arc::clone(&doubts))?;
-        Ok(Self::start(target, readers, doubts, options.hints))
+        Ok(Self::start(&target, readers, &doubts, options.hints))
     }
 
     /// Looks at a server without changing anything.
     pub async fn inspect(url: &str, options: PostgresOptions) -> Result<ServerFacts, PostgresOpenError> {
         let target = Target::parse(url)?;
-        let link = target.connect().await.map_err(unreachable)?;
+        let link = target.connect().await.map_err(|fault| unreachable(&fault))?;
         check(&link, options).await?;
-        let version = show(&link, "server_version").await.map_err(unreachable)?;
+        let version = show(&link, "server_version")
+            .await
+            .map_err(|fault| unreachable(&fault))?;
         let schema = schema::version(&link).await?;
         Ok(ServerFacts {
             version,
@@ -112,7 +116,7 @@ impl PostgresStore {
 }
 
 /// A failure before anything is known about the server.
-pub(super) fn unreachable(fault: Fault) -> PostgresOpenError {
+pub(super) fn unreachable(fault: &Fault) -> PostgresOpenError {
     PostgresOpenError::Unreachable(fault.to_string())
 }
 
@@ -128,7 +132,7 @@ async fn show(link: &Link, setting: &str) -> Result<String, Fault> {
 }
 
 async fn check(link: &Link, options: PostgresOptions) -> Result<(), PostgresOpenError> {
-    let show = async |setting| show(link, setting).await.map_err(unreachable);
+    let show = async |setting| show(link, setting).await.map_err(|fault| unreachable(&fault));
     let number = show("server_version_num").await?;
     if number.parse::<i32>().unwrap_or_default() < LEAST_SERVER {
         let found = show("server_version").await?;
@@ -148,7 +152,10 @@ async fn check(link: &Link, options: PostgresOptions) -> Result<(), PostgresOpen
         if !options.allow_unsafe {
             return Err(PostgresOpenError::Setting { setting });
         }
-        tracing::warn!(setting, "the database may lose what it has committed; it was allowed by name");
+        tracing::warn!(
+            setting,
+            "the database may lose what it has committed; it was allowed by name"
+        );
     }
     Ok(())
 }

@@ -49,11 +49,7 @@ pub(super) fn key(run: &RunRef) -> (&[u8], &[u8]) {
     (run.tenant.as_bytes(), run.run.as_bytes())
 }
 
-async fn query(
-    client: &ClientWrapper,
-    sql: &str,
-    bound: &[&(dyn ToSql + Sync)],
-) -> Result<Vec<Row>, Fault> {
+async fn query(client: &ClientWrapper, sql: &str, bound: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Fault> {
     let statement = client.prepare_cached(sql).await.map_err(Fault::Before)?;
     Ok(client.query(&statement, bound).await?)
 }
@@ -206,7 +202,9 @@ pub(super) async fn list(
     );
     only(
         " AND agent = ?",
-        filter.agent.map(|agent| -> Bound { Box::new(String::from(agent)) }),
+        filter
+            .agent
+            .map(|agent| -> Bound { Box::new(String::from(agent)) }),
     );
     // Compared as it is written: what JSON can say and text cannot is no reason to fail.
     let tag = filter.tag.map(|tag| serde_json::to_string(&tag)).transpose();

@@ -89,7 +89,8 @@ impl Migrator {
     /// Connects.
     pub async fn connect(url: &str) -> Result<Self, PostgresOpenError> {
         let target = Target::parse(url)?;
-        target.connect().await.map(Self).map_err(open::unreachable)
+        let link = target.connect().await;
+        link.map(Self).map_err(|fault| open::unreachable(&fault))
     }
 
     /// The steps that the database lacks.

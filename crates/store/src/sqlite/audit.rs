@@ -180,7 +180,7 @@ fn dossier(connection: &Connection, run: RunRef) -> Result<Option<Dossier>, Faul
 }
 
 fn usage(row: &Row<'_>) -> Result<UsageRow, Fault> {
-    let count = |column: usize| -> Result<u64, Fault> { code::count(row.get(column)?) };
+    let count = |column: usize| -> Result<u64, Fault> { Ok(code::count(row.get(column)?)?) };
     let cost: Option<i64> = row.get(8)?;
     Ok(UsageRow {
         day: row.get(0)?,

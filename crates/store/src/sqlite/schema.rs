@@ -35,9 +35,9 @@ pub enum MigrationError {
     )]
     Older {
         /// The version of the database.
-        found: i32,
+        found: u32,
         /// The version of this build.
-        known: i32,
+        known: u32,
     },
     /// It is somebody else's database.
     #[error("the database belongs to another application")]
@@ -58,20 +58,29 @@ pub enum MigrationError {
 
 /// Refuses a database whose schema is not the one of this build. It is only read.
 pub(super) fn expect_current(connection: &Connection) -> Result<(), MigrationError> {
-    let pragma = |name: &str| -> Result<i32, MigrationError> {
-        connection
-            .pragma_query_value(None, name, |row| row.get(0))
-            .map_err(MigrationError::Unreadable)
-    };
-    let known = i32::try_from(MIGRATIONS.len()).expect("the migrations are a short list");
-    if pragma("application_id")? != APPLICATION_ID {
+    if application(connection)? != APPLICATION_ID {
         return Err(MigrationError::Foreign);
     }
-    match pragma("user_version")? {
-        found if found > known => Err(MigrationError::Newer { found, known }),
-        found if found < known => Err(MigrationError::Older { found, known }),
-        _ => Ok(()),
+    let known = steps::newest(MIGRATIONS);
+    let lacks = pending(connection)?.len();
+    match u32::try_from(lacks) {
+        Ok(0) => Ok(()),
+        Ok(lacks) => Err(MigrationError::Older {
+            found: known.saturating_sub(lacks),
+            known,
+        }),
+        Err(_) => Err(MigrationError::Foreign),
     }
+}
+
+fn pragma(connection: &Connection, name: &str) -> Result<i32, MigrationError> {
+    connection
+        .pragma_query_value(None, name, |row| row.get(0))
+        .map_err(MigrationError::Unreadable)
+}
+
+fn application(connection: &Connection) -> Result<i32, MigrationError> {
+    pragma(connection, "application_id")
 }
 
 /// Brings the schema up to date.
@@ -84,18 +93,14 @@ pub(super) fn migrate(connection: &mut Connection) -> Result<(), MigrationError>
 
 /// The steps that the database lacks.
 pub(super) fn pending(connection: &Connection) -> Result<&'static [Step], MigrationError> {
-    let pragma = |name: &str| -> Result<i32, MigrationError> {
-        connection
-            .pragma_query_value(None, name, |row| row.get(0))
-            .map_err(MigrationError::Unreadable)
-    };
-    let (found, application) = (pragma("user_version")?, pragma("application_id")?);
-    let is_empty = pragma("schema_version")? == 0;
+    let (found, application) = (pragma(connection, "user_version")?, application(connection)?);
+    let is_empty = pragma(connection, "schema_version")? == 0;
     let found = match u32::try_from(found) {
         Ok(found) if application == APPLICATION_ID || (is_empty && application == 0) => found,
         _ => return Err(MigrationError::Foreign),
     };
-    steps::pending(MIGRATIONS, found).map_err(|LaterBuild { found, known }| MigrationError::Newer { found, known })
+    steps::pending(MIGRATIONS, found)
+        .map_err(|LaterBuild { found, known }| MigrationError::Newer { found, known })
 }
 
 /// Applies one step.

@@ -109,7 +109,8 @@ impl<'a> Columns<'a> {
         self.epoch.push(i64::from(admission.claim.is_some()));
         self.reserved.push(code::from_money(admission.reserve));
         let claim = admission.claim.as_ref();
-        self.owner.push(claim.map(|claim| claim.owner.as_bytes().as_slice()));
+        self.owner
+            .push(claim.map(|claim| claim.owner.as_bytes().as_slice()));
         self.lease_until.push(claim.map(|claim| claim.lease_until.0));
         self.progress.push(&admit.progress);
         let key = admission.idempotency.as_ref();
@@ -132,7 +133,11 @@ pub(in super::super) async fn group(
         written.add(number, std::iter::once(&admission.queued), admission.at);
     }
     // A key is certainly free if it was so at the earliest of the moments; the others are looked at one by one.
-    let now = requests.iter().map(|admit| admit.admission.at.0).min().unwrap_or_default();
+    let now = requests
+        .iter()
+        .map(|admit| admit.admission.at.0)
+        .min()
+        .unwrap_or_default();
     let made = query(
         client,
         GROUP,
@@ -311,7 +316,9 @@ async fn insert(client: &ClientWrapper, admit: &Admit) -> Result<(), Fault> {
 
 /// Takes away expired keys of the tenants of a group. It is a statement of its own, and of no importance: the next one comes by.
 pub(in super::super) async fn clear_keys(client: &ClientWrapper, requests: &[&Admit]) -> Result<(), Fault> {
-    let keyed = requests.iter().filter(|admit| admit.admission.idempotency.is_some());
+    let keyed = requests
+        .iter()
+        .filter(|admit| admit.admission.idempotency.is_some());
     let (mut tenants, mut now) = (Vec::new(), i64::MAX);
     for admit in keyed {
         tenants.push(admit.admission.run.tenant.as_bytes().as_slice());

@@ -375,8 +375,8 @@ async fn change(
     )
     .await?;
     let changed = rows.first();
-    let changed =
-        changed.ok_or_else(|| Fault::Corrupt("a run changed under the lock that was held on it".to_owned()))?;
+    let changed = changed
+        .ok_or_else(|| Fault::Corrupt("a run changed under the lock that was held on it".to_owned()))?;
     read::get(changed, 0)
 }
 

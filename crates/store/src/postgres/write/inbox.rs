@@ -28,7 +28,8 @@ impl Write for PutCommand {
     fn apply<'a>(&'a self, client: &'a ClientWrapper) -> Fut<'a, Result<Commanded, Fault>> {
         Box::pin(async move {
             let (tenant, run) = read::key(&self.run);
-            let sql = "SELECT status, next_inbox FROM runs WHERE tenant_id = $1 AND run_id = $2 FOR NO KEY UPDATE";
+            let sql =
+                "SELECT status, next_inbox FROM runs WHERE tenant_id = $1 AND run_id = $2 FOR NO KEY UPDATE";
             let rows = query(client, sql, &[&tenant, &run]).await?;
             let Some(row) = rows.first() else {
                 return Ok(Commanded::NotFound);
@@ -43,7 +44,8 @@ impl Write for PutCommand {
             }
             let command = serde_json::to_string(&self.command)
                 .map_err(|error| Fault::Refused(format!("the command cannot be written: {error}")))?;
-            let sql = "INSERT INTO inbox (tenant_id, run_id, inbox_id, at, command) VALUES ($1, $2, $3, $4, $5)";
+            let sql =
+                "INSERT INTO inbox (tenant_id, run_id, inbox_id, at, command) VALUES ($1, $2, $3, $4, $5)";
             execute(client, sql, &[&tenant, &run, &number, &self.at.0, &command]).await?;
             let sql = "UPDATE runs SET next_inbox = next_inbox + 1, inbox_count = inbox_count + 1,
                     cancel_requested_at = least(coalesce(cancel_requested_at, $3), $3)

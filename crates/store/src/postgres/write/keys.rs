@@ -35,14 +35,23 @@ impl Write for Bootstrap {
             }
             let sql = "INSERT INTO tenants (tenant_id, name, created_at) VALUES ($1, $2, $3)";
             execute(client, sql, &[&tenant, &self.tenant_name, &key.created_at.0]).await?;
-            let sql = "INSERT INTO api_keys (tenant_id, key_id, name, scopes, secret_hash, created_at, expires_at)
+            let sql =
+                "INSERT INTO api_keys (tenant_id, key_id, name, scopes, secret_hash, created_at, expires_at)
                 VALUES ($1, $2, $3, $4, $5, $6, $7)";
             let (id, hash) = (key.id.as_bytes().as_slice(), key.secret_hash.as_slice());
             let expires_at = key.expires_at.map(|at| at.0);
             execute(
                 client,
                 sql,
-                &[&tenant, &id, &key.name, &scopes, &hash, &key.created_at.0, &expires_at],
+                &[
+                    &tenant,
+                    &id,
+                    &key.name,
+                    &scopes,
+                    &hash,
+                    &key.created_at.0,
+                    &expires_at,
+                ],
             )
             .await?;
             Ok(true)
@@ -62,7 +71,8 @@ impl Write for SharedSecret {
 
     fn apply<'a>(&'a self, client: &'a ClientWrapper) -> Fut<'a, Result<[u8; 32], Fault>> {
         Box::pin(async move {
-            let sql = "INSERT INTO server_secrets (name, secret) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
+            let sql =
+                "INSERT INTO server_secrets (name, secret) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
             execute(client, sql, &[&self.name, &self.fresh.as_slice()]).await?;
             let sql = "SELECT secret FROM server_secrets WHERE name = $1";
             let rows = query(client, sql, &[&self.name]).await?;

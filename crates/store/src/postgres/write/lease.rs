@@ -18,16 +18,32 @@ use std::collections::BTreeSet;
 pub(in super::super) struct Renew(pub(in super::super) RenewRequest);
 
 /// Runs with their generations as columns, in the order in which everybody locks them.
-fn columns(mut runs: Vec<(RunRef, Epoch, u64)>) -> (Vec<Vec<u8>>, Vec<Vec<u8>>, Vec<i64>, Vec<i64>) {
-    runs.sort_unstable_by_key(|(run, ..)| *run);
-    let (mut tenants, mut ids, mut epochs, mut active) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for (run, epoch, active_ms) in runs {
-        tenants.push(run.tenant.as_bytes().to_vec());
-        ids.push(run.run.as_bytes().to_vec());
-        epochs.push(code::from_count(epoch.0));
-        active.push(code::from_count(active_ms));
+struct Columns {
+    tenants: Vec<Vec<u8>>,
+    runs: Vec<Vec<u8>>,
+    epochs: Vec<i64>,
+    active_ms: Vec<i64>,
+}
+
+impl Columns {
+    fn of(mut runs: Vec<(RunRef, Epoch, u64)>) -> Self {
+        runs.sort_unstable_by_key(|(run, ..)| *run);
+        Self {
+            tenants: runs
+                .iter()
+                .map(|(run, ..)| run.tenant.as_bytes().to_vec())
+                .collect(),
+            runs: runs.iter().map(|(run, ..)| run.run.as_bytes().to_vec()).collect(),
+            epochs: runs
+                .iter()
+                .map(|(_, epoch, _)| code::from_count(epoch.0))
+                .collect(),
+            active_ms: runs
+                .iter()
+                .map(|(.., active_ms)| code::from_count(*active_ms))
+                .collect(),
+        }
     }
-    (tenants, ids, epochs, active)
 }
 
 impl Write for Renew {
@@ -37,7 +53,7 @@ impl Write for Renew {
     fn apply<'a>(&'a self, client: &'a ClientWrapper) -> Fut<'a, Result<Renewed, Fault>> {
         Box::pin(async move {
             let RenewRequest { claim, runs } = &self.0;
-            let (tenants, ids, epochs, active) = columns(runs.clone());
+            let asked = Columns::of(runs.clone());
             let owner = claim.owner.as_bytes().as_slice();
             let sql = "
                 WITH asked AS MATERIALIZED (
@@ -55,7 +71,14 @@ impl Write for Renew {
             let rows = query(
                 client,
                 sql,
-                &[&tenants, &ids, &epochs, &active, &owner, &claim.lease_until.0],
+                &[
+                    &asked.tenants,
+                    &asked.runs,
+                    &asked.epochs,
+                    &asked.active_ms,
+                    &owner,
+                    &claim.lease_until.0,
+                ],
             )
             .await?;
             let (mut kept, mut commanded) = (BTreeSet::new(), BTreeSet::new());
@@ -88,7 +111,7 @@ impl Write for GiveBack {
     fn apply<'a>(&'a self, client: &'a ClientWrapper) -> Fut<'a, Result<(), Fault>> {
         Box::pin(async move {
             let runs = self.0.iter().map(|(run, epoch)| (*run, *epoch, 0)).collect();
-            let (tenants, ids, epochs, _) = columns(runs);
+            let asked = Columns::of(runs);
             let sql = "
                 WITH locked AS MATERIALIZED (
                     SELECT r.tenant_id, r.run_id
@@ -98,7 +121,7 @@ impl Write for GiveBack {
                 )
                 UPDATE runs AS r SET owner = NULL, lease_until = NULL
                 FROM locked AS l WHERE r.tenant_id = l.tenant_id AND r.run_id = l.run_id";
-            execute(client, sql, &[&tenants, &ids, &epochs]).await?;
+            execute(client, sql, &[&asked.tenants, &asked.runs, &asked.epochs]).await?;
             Ok(())
         })
     }

@@ -36,7 +36,8 @@ impl<'a> Columns<'a> {
         self.tokens_in.push(code::from_count(tokens.tokens_in));
         self.tokens_out.push(code::from_count(tokens.tokens_out));
         self.tokens_cached.push(code::from_count(tokens.tokens_cached));
-        self.tokens_reasoning.push(code::from_count(tokens.tokens_reasoning));
+        self.tokens_reasoning
+            .push(code::from_count(tokens.tokens_reasoning));
         self.cost
             .push((!progress.cost_unknown).then(|| code::from_money(progress.cost)));
         self.cost_is_estimate.push(i64::from(progress.cost_is_estimate));
