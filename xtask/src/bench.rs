@@ -54,6 +54,12 @@ const BENCHMARKS: &[Benchmark] = &[
         package: "portolan-cli",
         target: "queued",
     },
+    Benchmark {
+        name: "fanout",
+        about: "from a commit to the sockets of ten thousand readers",
+        package: "portolan-cli",
+        target: "fanout",
+    },
 ];
 
 /// Runs the chosen benchmarks one after the other.

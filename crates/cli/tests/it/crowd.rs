@@ -3,7 +3,10 @@
 //! A reader keeps the id of the last event that came whole, and resumes after it; it may be told to go away after any byte. It
 //! judges what it sees: ids dense, the terminal event last, no event that differs from what another reader saw.
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::{
+    process::{Resource, Rlimit, getrlimit, setrlimit},
+    time::{ClockId, clock_gettime},
+};
 use std::{
     collections::HashMap,
     hash::{DefaultHasher, Hash as _, Hasher as _},
@@ -26,6 +29,13 @@ pub(crate) fn raise_descriptor_limit() -> u64 {
     };
     setrlimit(Resource::Nofile, raised).expect("a process may use what it was given");
     limit.maximum.unwrap_or(u64::MAX)
+}
+
+/// The monotonic clock that all processes of a machine share.
+pub(crate) fn monotonic() -> Duration {
+    let now = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or_default())
 }
 
 /// Where a server is, and the key for it.
@@ -91,6 +101,8 @@ pub(crate) struct Reader {
     pub(crate) connections: u32,
     /// How long the first event of the last connection took.
     pub(crate) first_event: Option<Duration>,
+    /// The moment of each event, for whoever measures.
+    pub(crate) arrivals: Option<Vec<(u64, Duration)>>,
     /// How far it is, for whoever waits for that.
     pub(crate) progress: Option<watch::Sender<u64>>,
     witness: Arc<Witness>,
@@ -104,6 +116,7 @@ impl Reader {
             ended: false,
             connections: 0,
             first_event: None,
+            arrivals: None,
             progress: None,
             witness: Arc::clone(witness),
         }
@@ -182,6 +195,9 @@ impl Reader {
             event.kind.as_str(),
             "run_succeeded" | "run_failed" | "run_cancelled"
         );
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.push((event.id, monotonic()));
+        }
         if let Some(progress) = &self.progress {
             progress.send_replace(self.after);
         }
