@@ -1,6 +1,6 @@
 //! The command line, as it is typed.
 
-use crate::config::{Flags, LogFormat};
+use crate::config::{DatabaseUrl, Flags, LogFormat};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -114,6 +114,13 @@ pub(crate) struct ServerFlags {
     /// Runs that are driven at once [default: 256; env: PORTOLAN_MAX_CONCURRENT_RUNS]
     #[arg(long, value_name = "N")]
     pub(crate) max_concurrent_runs: Option<usize>,
+    /// A Postgres that several servers may use, such as postgres://user@host/database [default: SQLite in the data directory; env:
+    /// PORTOLAN_DATABASE]
+    #[arg(long, value_name = "URL")]
+    pub(crate) database: Option<DatabaseUrl>,
+    /// Use a database that may lose what it has committed [env: PORTOLAN_ALLOW_UNSAFE_DATABASE]
+    #[arg(long)]
+    pub(crate) allow_unsafe_database: bool,
 }
 
 impl ServerFlags {
@@ -126,6 +133,8 @@ impl ServerFlags {
             insecure_listen: self.insecure_listen,
             allow_private_providers: self.allow_private_providers,
             max_concurrent_runs: self.max_concurrent_runs,
+            database: self.database.clone(),
+            allow_unsafe_database: self.allow_unsafe_database,
             ..global.flags()
         }
     }
@@ -136,9 +145,6 @@ impl ServerFlags {
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) server: ServerFlags,
-    /// The database; SQLite in the data directory is the only one yet [env: PORTOLAN_DATABASE]
-    #[arg(long, value_name = "URL")]
-    pub(crate) database: Option<String>,
 }
 
 /// Where the server is.

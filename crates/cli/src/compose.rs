@@ -1,10 +1,11 @@
 //! Puts a server together: the store, the engine, the API and the socket, each behind the ports of the others.
 //!
-//! One process owns a data directory, so a restart takes over whatever its predecessor left, at once. Nothing of a
-//! workspace outlives its process but through the journal: the directories are made anew from it.
+//! One process owns a data directory, so on SQLite a restart takes over whatever its predecessor left, at once; on a shared Postgres
+//! a run is taken over when its lease has run out. Nothing of a workspace outlives its process but through the journal: the directories are made anew from it.
 
 mod keys;
 mod models;
+mod store;
 mod workspaces;
 
 pub use keys::KeyFileError;
@@ -24,15 +25,16 @@ use portolan_engine::{
     DefinitionPreparer, Deps, Host, HostAbilities, HostOptions, NoLedger, Unobserved,
     ambient::{OsEntropy, SystemClock},
 };
-use portolan_journal::{DeadOwners, blob::BlobError};
+use portolan_journal::blob::BlobError;
 use portolan_router::{HttpClientError, PriceTable, PriceTableError, ProviderConfigError};
-use portolan_store::{FileBlobs, SqliteStore, StoreOpenError};
+use portolan_store::{StoreOpenError, postgres::PostgresOpenError};
 use std::{
     io,
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
 };
+use store::{Opened, Store};
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
@@ -63,6 +65,9 @@ pub enum ComposeError {
         #[source]
         source: StoreOpenError,
     },
+    /// The shared database cannot be used.
+    #[error("the database cannot be used")]
+    Database(#[from] PostgresOpenError),
     /// The blobs cannot be used.
     #[error("the files of runs in {} cannot be kept", .directory.display())]
     Blobs {
@@ -104,7 +109,7 @@ pub struct RunningServer {
     address: SocketAddr,
     admin_key: AdminKey,
     host: Arc<Host>,
-    store: Arc<SqliteStore>,
+    store: Store,
     clock: Arc<dyn Clock>,
     shutdown: CancellationToken,
     api: JoinHandle<Drained>,
@@ -127,7 +132,7 @@ pub async fn server(config: &Config) -> Result<RunningServer, ComposeError> {
         store,
         blobs,
         workspaces,
-    } = open(directory.clone()).await?;
+    } = store::open(config).await?;
     let listener = TcpListener::bind(listen)
         .await
         .and_then(|listener| Ok((listener.local_addr()?, listener)));
@@ -135,14 +140,19 @@ pub async fn server(config: &Config) -> Result<RunningServer, ComposeError> {
         address: listen,
         source,
     })?;
-    let (hash_key, admin_key) = keys::prepare(&directory, &*store, &*entropy, clock.now()).await?;
+    let hash_key = match &store {
+        Store::Sqlite(_) => keys::hash_key(&directory, &*entropy)?,
+        Store::Postgres { store, .. } => keys::shared_hash_key(store, &*entropy).await?,
+    };
+    let admin_key = keys::prepare(&directory, &hash_key, &*store.keys(), &*entropy, clock.now()).await?;
 
-    let blobs: Arc<FileBlobs> = Arc::new(blobs);
+    let defaults = HostOptions::default();
+    let sweep_ms = config.sweep_ms.value.or_else(|| store.sweep_ms());
     let host = Host::new(
         Deps {
-            journal: store.clone(),
+            journal: store.journal(),
             blobs: blobs.clone(),
-            agents: store.clone(),
+            agents: store.agents(),
             models,
             prices,
             preparer: Arc::new(DefinitionPreparer::new(Arc::new(workspaces))),
@@ -153,8 +163,9 @@ pub async fn server(config: &Config) -> Result<RunningServer, ComposeError> {
         },
         HostOptions {
             max_concurrent_runs: config.max_concurrent_runs.value,
-            dead: DeadOwners::AllOthers,
-            ..HostOptions::default()
+            lease_ms: config.lease_ms.value.unwrap_or(defaults.lease_ms),
+            sweep_ms: sweep_ms.unwrap_or(defaults.sweep_ms),
+            dead: store.dead_owners(),
         },
     );
     let abilities = HostAbilities {
@@ -162,10 +173,10 @@ pub async fn server(config: &Config) -> Result<RunningServer, ComposeError> {
     };
     let shutdown = CancellationToken::new();
     let router = portolan_control_plane::router(ApiDeps {
-        journal: store.clone(),
+        journal: store.journal(),
         blobs,
-        agents: store.clone(),
-        keys: store.clone(),
+        agents: store.agents(),
+        keys: store.keys(),
         host: Arc::new(InlineHost::new(Arc::clone(&host), abilities)),
         clock: Arc::clone(&clock),
         entropy,
@@ -240,35 +251,4 @@ impl RunningServer {
         }
         self.store.close().await;
     }
-}
-
-/// What lies in the data directory.
-struct Opened {
-    store: Arc<SqliteStore>,
-    blobs: FileBlobs,
-    workspaces: Workspaces,
-}
-
-/// Opens the data directory on a thread that may block. The store comes first: it holds the directory's lock.
-async fn open(directory: PathBuf) -> Result<Opened, ComposeError> {
-    let opening = tokio::task::spawn_blocking(move || {
-        let store = SqliteStore::open(&directory).map_err(|source| ComposeError::Store {
-            directory: directory.clone(),
-            source,
-        })?;
-        let blobs = FileBlobs::open(&directory).map_err(|source| ComposeError::Blobs {
-            directory: directory.clone(),
-            source,
-        })?;
-        let workspaces = Workspaces::open(&directory).map_err(|source| ComposeError::Workspaces {
-            directory: directory.clone(),
-            source,
-        })?;
-        Ok(Opened {
-            store: Arc::new(store),
-            blobs,
-            workspaces,
-        })
-    });
-    opening.await.map_err(|_| ComposeError::Interrupted)?
 }

@@ -3,9 +3,11 @@
 //! What is typed ([`file`]) and what is meant ([`Config`]) are two types. Unknown keys are refused, so a misspelt one is
 //! never a default in disguise. Provider keys come from the environment only: a file is copied, committed and mailed.
 
+mod database;
 pub mod file;
 pub mod providers;
 
+pub use database::DatabaseUrl;
 pub use file::{LogFormat, ProviderKind};
 pub use providers::{KeySource, Provider};
 
@@ -26,6 +28,8 @@ pub const FILE_NAME: &str = "portolan.toml";
 const DATA: &str = "./portolan-data";
 const LISTEN: &str = "127.0.0.1:7700";
 const MAX_CONCURRENT_RUNS: usize = 256;
+const LEAST_LEASE_MS: u64 = 300;
+const LEAST_SWEEP_MS: u64 = 20;
 
 /// Reads a variable of the environment. Tests bring their own.
 pub type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
@@ -80,6 +84,10 @@ pub struct Flags {
     pub insecure_listen: bool,
     /// `--max-concurrent-runs`.
     pub max_concurrent_runs: Option<usize>,
+    /// `--database`.
+    pub database: Option<DatabaseUrl>,
+    /// `--allow-unsafe-database`.
+    pub allow_unsafe_database: bool,
     /// `--log`.
     pub log: Option<String>,
     /// `--log-format`.
@@ -103,6 +111,14 @@ pub struct Config {
     pub insecure_listen: Setting<bool>,
     /// Runs that are driven at once.
     pub max_concurrent_runs: Setting<usize>,
+    /// The shared database; absent: SQLite in the data directory.
+    pub database: Setting<Option<DatabaseUrl>>,
+    /// Whether a database may be used that can lose what it has committed.
+    pub allow_unsafe_database: Setting<bool>,
+    /// How long a run stays with a server that does not answer, in milliseconds; absent: the engine's default.
+    pub lease_ms: Setting<Option<u64>>,
+    /// How often free runs are looked for, in milliseconds; absent: the default of the store.
+    pub sweep_ms: Setting<Option<u64>>,
     /// The filter of the log; absent: `RUST_LOG`.
     pub log: Setting<Option<String>>,
     /// The form of the log.
@@ -163,6 +179,10 @@ impl Config {
                 max_concurrent_runs.source
             )));
         }
+        let lease_ms = layers.optional("leaseMs", None, "PORTOLAN_LEASE_MS", typed.lease_ms)?;
+        let sweep_ms = layers.optional("sweepMs", None, "PORTOLAN_SWEEP_MS", typed.sweep_ms)?;
+        bounded("leaseMs", &lease_ms, LEAST_LEASE_MS)?;
+        bounded("sweepMs", &sweep_ms, LEAST_SWEEP_MS)?;
         let is_private_allowed = listen.value.ip().is_loopback() || allow_private_providers.value;
         Ok(Self {
             allow_host_shell: boolean(
@@ -177,6 +197,16 @@ impl Config {
                 "PORTOLAN_INSECURE_LISTEN",
                 typed.insecure_listen,
             )?,
+            // It may hold a password, so it is no key of the file.
+            database: layers.optional("--database", flags.database.clone(), "PORTOLAN_DATABASE", None)?,
+            allow_unsafe_database: boolean(
+                "--allow-unsafe-database",
+                flags.allow_unsafe_database,
+                "PORTOLAN_ALLOW_UNSAFE_DATABASE",
+                typed.allow_unsafe_database,
+            )?,
+            lease_ms,
+            sweep_ms,
             log: layers.optional("--log", flags.log.clone(), "PORTOLAN_LOG", typed.log)?,
             log_format: layers.parsed(
                 "--log-format",
@@ -235,6 +265,17 @@ fn read_file(flags: &Flags, environment: &Environment<'_>) -> Result<(Option<Pat
             .hint("`portolan init` writes a commented file with every key")
     })?;
     Ok((Some(path), typed))
+}
+
+/// A span of time that is too short would only keep the server busy.
+fn bounded(key: &str, setting: &Setting<Option<u64>>, least: u64) -> Result<(), Failure> {
+    match setting.value {
+        Some(ms) if ms < least => Err(Failure::usage(format!(
+            "{key} is {ms} ({}), and {least} is the least",
+            setting.source
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn address(setting: &Setting<String>) -> Result<SocketAddr, Failure> {

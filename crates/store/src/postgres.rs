@@ -160,3 +160,13 @@ impl PostgresStore {
         self.ask(queue, Job::Other(Box::new(pending)), answer).await
     }
 }
+
+impl Drop for PostgresStore {
+    fn drop(&mut self) {
+        // The tasks that write end with their queues; this one waits for ever.
+        let tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(hints) = tasks.and_then(|tasks| tasks.hints) {
+            hints.abort();
+        }
+    }
+}

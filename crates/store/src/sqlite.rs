@@ -21,7 +21,7 @@ mod write;
 mod writer;
 
 pub use audit::SqliteAudit;
-pub use directory::DirectoryError;
+pub use directory::{DirectoryError, DirectoryLock, hold_directory};
 pub use open::StoreOpenError;
 pub use schema::MigrationError;
 
@@ -69,13 +69,13 @@ struct Threads {
     writer: JoinHandle<Connection>,
     checkpointer: JoinHandle<()>,
     readers: Vec<JoinHandle<()>>,
-    lock: directory::Lock,
+    lock: DirectoryLock,
 }
 
 impl SqliteStore {
     /// Opens the store in a directory, which is made if it is not there. Blocks.
     pub fn open(directory: &Path) -> Result<Self, StoreOpenError> {
-        let lock = directory::hold(directory)?;
+        let lock = hold_directory(directory)?;
         let path = directory.join("portolan.db");
         open::make(&path)?;
         log::lengthen(&path, checkpoint::LOG_FRAMES).map_err(StoreOpenError::Log)?;

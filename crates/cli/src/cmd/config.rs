@@ -50,6 +50,7 @@ fn values(config: &Config) -> Vec<(String, Value, Source)> {
         ("allowHostShell", &config.allow_host_shell),
         ("allowPrivateProviders", &config.allow_private_providers),
         ("insecureListen", &config.insecure_listen),
+        ("allowUnsafeDatabase", &config.allow_unsafe_database),
     ] {
         values.push((key.to_owned(), json!(setting.value), setting.source.clone()));
     }
@@ -59,6 +60,12 @@ fn values(config: &Config) -> Vec<(String, Value, Source)> {
         json!(most.value),
         most.source.clone(),
     ));
+    let database = &config.database;
+    let shown = database.value.as_ref().map(ToString::to_string);
+    values.push(("database".to_owned(), json!(shown), database.source.clone()));
+    for (key, setting) in [("leaseMs", &config.lease_ms), ("sweepMs", &config.sweep_ms)] {
+        values.push((key.to_owned(), json!(setting.value), setting.source.clone()));
+    }
     values.push((
         "log".to_owned(),
         json!(config.log.value),

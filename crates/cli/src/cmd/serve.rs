@@ -10,7 +10,11 @@ use crate::{
     screen::Screen,
 };
 use portolan_router::ProviderConfigError;
-use portolan_store::{StoreOpenError, sqlite::DirectoryError};
+use portolan_store::{
+    StoreOpenError,
+    postgres::{PostgresMigrationError, PostgresOpenError},
+    sqlite::DirectoryError,
+};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -19,7 +23,6 @@ const GRACE_MS: u64 = 25_000;
 
 /// Runs the server until a signal ends it.
 pub(super) async fn run(args: ServeArgs, global: &Global, screen: &Screen) -> Result<Exit, Failure> {
-    refuse_database(args.database.or_else(|| process_environment("PORTOLAN_DATABASE")))?;
     let config = Config::load(&args.server.flags(global), &process_environment)?;
     logging::start(config.log.value.as_deref(), "info", config.log_format.value)?;
     let mut signals = Signals::listen()?;
@@ -69,20 +72,6 @@ fn raise_descriptor_limit() {
     };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         tracing::warn!(%error, "the limit of open files stays at {:?}", limit.current);
-    }
-}
-
-/// SQLite in the data directory is the only database yet.
-fn refuse_database(url: Option<String>) -> Result<(), Failure> {
-    match url {
-        None => Ok(()),
-        Some(url) => {
-            let scheme = url.split_once("://").map_or("this", |(scheme, _)| scheme);
-            Err(
-                Failure::usage(format!("--database: {scheme} is not available yet"))
-                    .hint("leave it out: the server keeps everything in SQLite, in its data directory"),
-            )
-        }
     }
 }
 
@@ -158,6 +147,19 @@ fn explain(error: &ComposeError, config: &Config) -> Failure {
             | StoreOpenError::Database(_)
             | StoreOpenError::Log(_)
             | StoreOpenError::Thread(_) => unavailable().hint("`portolan doctor` looks closer"),
+        },
+        ComposeError::Database(source) => match source {
+            PostgresOpenError::Setting { .. } => unavailable()
+                .hint("switch it on, or accept that runs may be lost with --allow-unsafe-database"),
+            PostgresOpenError::Schema(PostgresMigrationError::Behind { .. }) => {
+                unavailable().hint("stop the servers of the earlier build, then run `portolan migrate`")
+            }
+            PostgresOpenError::Address | PostgresOpenError::Encryption => usage(),
+            PostgresOpenError::Unreachable(_)
+            | PostgresOpenError::OldServer { .. }
+            | PostgresOpenError::ReadOnly
+            | PostgresOpenError::Encoding { .. }
+            | PostgresOpenError::Schema(_) => unavailable().hint("`portolan doctor` looks closer"),
         },
         ComposeError::Provider(ProviderConfigError::BaseUrl { provider, .. }) => usage().hint(format!(
             "correct the base URL of {provider}; `portolan config show` says where it came from"

@@ -9,6 +9,7 @@ use portolan_core::{
     key::{AdminStoreError, ApiKey, KeyStore, Scope},
     time::Timestamp,
 };
+use portolan_store::PostgresStore;
 use std::{
     collections::BTreeSet,
     fs::{self, File, OpenOptions},
@@ -58,14 +59,15 @@ pub(super) enum AdminKey {
     Kept,
 }
 
-/// Reads the hash key, or makes it, and sees to it that an empty store gets its first tenant and key.
+/// Sees to it that an empty store gets its first tenant and key. Of servers that start together on one database one makes it, and
+/// it is that one's file which holds the key.
 pub(super) async fn prepare(
     directory: &Path,
+    hash_key: &HashKey,
     keys: &dyn KeyStore,
     entropy: &dyn Entropy,
     at: Timestamp,
-) -> Result<(HashKey, AdminKey), KeyFileError> {
-    let hash_key = hash_key(directory, entropy)?;
+) -> Result<AdminKey, KeyFileError> {
     let unconfirmed = directory.join(UNCONFIRMED);
     let secret = match read(&unconfirmed)? {
         // A start was cut between writing the key and telling the store, or between that and here. A part of a key is none:
@@ -81,7 +83,7 @@ pub(super) async fn prepare(
             secret
         }
     };
-    let secret_hash = secret.hash(&hash_key);
+    let secret_hash = secret.hash(hash_key);
     let key = ApiKey {
         id: entropy.key_id(at),
         tenant: entropy.tenant_id(at),
@@ -96,13 +98,24 @@ pub(super) async fn prepare(
         let path = directory.join(ADMIN_KEY_FILE);
         fs::rename(&unconfirmed, &path).map_err(failed(&path))?;
         sync(directory)?;
-        return Ok((hash_key, AdminKey::Written(path)));
+        return Ok(AdminKey::Written(path));
     }
     fs::remove_file(&unconfirmed).map_err(failed(&unconfirmed))?;
-    Ok((hash_key, AdminKey::Kept))
+    Ok(AdminKey::Kept)
 }
 
-fn hash_key(directory: &Path, entropy: &dyn Entropy) -> Result<HashKey, KeyFileError> {
+/// What API keys are hashed with on a database that several servers use: it lies there, so that all have the same.
+pub(super) async fn shared_hash_key(
+    store: &PostgresStore,
+    entropy: &dyn Entropy,
+) -> Result<HashKey, KeyFileError> {
+    let mut fresh = [0_u8; 32];
+    entropy.fill(&mut fresh);
+    Ok(HashKey::new(store.key_hash_secret(fresh).await?))
+}
+
+/// Reads what API keys are hashed with from the data directory, or makes it.
+pub(super) fn hash_key(directory: &Path, entropy: &dyn Entropy) -> Result<HashKey, KeyFileError> {
     let path = directory.join(HASH_KEY_FILE);
     if let Some(text) = read(&path)? {
         let bytes = parse_hex(text.trim());
@@ -181,7 +194,8 @@ mod tests {
 
     async fn start(directory: &Path) -> AdminKey {
         let store = SqliteStore::open(directory).expect("opens");
-        let (_, key) = prepare(directory, &store, &OsEntropy, Timestamp::EPOCH)
+        let hash_key = hash_key(directory, &OsEntropy).expect("made");
+        let key = prepare(directory, &hash_key, &store, &OsEntropy, Timestamp::EPOCH)
             .await
             .expect("prepared");
         store.close().await;
@@ -240,12 +254,11 @@ mod tests {
         assert_eq!(key.len(), SECRET_LENGTH);
     }
 
-    #[tokio::test]
-    async fn a_damaged_hash_key_is_refused_rather_than_replaced() {
+    #[test]
+    fn a_damaged_hash_key_is_refused_rather_than_replaced() {
         let data = tempfile::tempdir().expect("made");
         fs::write(data.path().join(HASH_KEY_FILE), "short").expect("written");
-        let store = SqliteStore::open(data.path()).expect("opens");
-        let refused = prepare(data.path(), &store, &OsEntropy, Timestamp::EPOCH).await;
+        let refused = hash_key(data.path(), &OsEntropy);
         assert!(matches!(refused, Err(KeyFileError::Content { .. })));
     }
 }

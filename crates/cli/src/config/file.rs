@@ -14,6 +14,9 @@ pub struct FileConfig {
     pub(super) allow_private_providers: Option<bool>,
     pub(super) insecure_listen: Option<bool>,
     pub(super) max_concurrent_runs: Option<usize>,
+    pub(super) allow_unsafe_database: Option<bool>,
+    pub(super) lease_ms: Option<u64>,
+    pub(super) sweep_ms: Option<u64>,
     pub(super) log: Option<String>,
     pub(super) log_format: Option<LogFormat>,
     #[serde(default)]

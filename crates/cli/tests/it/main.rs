@@ -12,6 +12,7 @@ mod embedded;
 mod kill;
 mod operation;
 mod random;
+mod replicas;
 mod serve;
 mod storm;
 mod support;

@@ -51,9 +51,15 @@ fn what_cannot_be_served_is_refused_by_name() {
     serve(&["--listen", "0.0.0.0:0"])
         .expect(2)
         .says("--insecure-listen");
-    serve(&["--database", "postgres://localhost/x"])
+    serve(&["--database", "mysql://localhost/x"])
         .expect(2)
-        .says("postgres is not available yet");
+        .says("postgres://user@host/database");
+    serve(&["--database", "postgres://localhost/x?sslmode=require"])
+        .expect(2)
+        .says("sslmode=require is not supported");
+    serve(&["--database", "postgres:///x?host=/nowhere&password=geheim"])
+        .expect(4)
+        .says("the database cannot be reached");
     serve(&["--console"]).expect(2).says("--console");
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("bound").to_string();

@@ -30,10 +30,10 @@ pub enum DirectoryError {
 
 /// The hold on a directory. It ends with this value, and with the process, however that ends.
 #[derive(Debug)]
-pub(super) struct Lock(#[expect(dead_code, reason = "the lock lives as long as the open file")] File);
+pub struct DirectoryLock(#[expect(dead_code, reason = "the lock lives as long as the open file")] File);
 
 /// Makes the directory and takes hold of it.
-pub(super) fn hold(directory: &Path) -> Result<Lock, DirectoryError> {
+pub fn hold_directory(directory: &Path) -> Result<DirectoryLock, DirectoryError> {
     let unusable = |source| DirectoryError::Unusable {
         directory: directory.to_owned(),
         source,
@@ -58,7 +58,7 @@ pub(super) fn hold(directory: &Path) -> Result<Lock, DirectoryError> {
         .open(directory.join("lock"))
         .map_err(unusable)?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Lock(file)),
+        Ok(()) => Ok(DirectoryLock(file)),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(DirectoryError::InUse {
             directory: directory.to_owned(),
         }),
