@@ -10,5 +10,6 @@ mod battery;
 mod blobs;
 mod damage;
 mod kill;
+mod postgres;
 mod reopen;
 mod work;
