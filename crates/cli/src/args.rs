@@ -76,6 +76,8 @@ pub(crate) enum Command {
     Agents(AgentsCommand),
     /// Prove that a store holds what was promised: journals dense, books balanced, files whole
     Verify(VerifyArgs),
+    /// Bring the schema of a store up to date
+    Migrate(MigrateArgs),
     /// Check whether a server would run well here
     Doctor(DoctorArgs),
     /// Print the OpenAPI document of this build
@@ -207,6 +209,20 @@ pub(crate) struct VerifyArgs {
     /// Do not read and hash the files of workspaces
     #[arg(long)]
     pub(crate) skip_files: bool,
+}
+
+/// `migrate`.
+#[derive(Debug, Args)]
+pub(crate) struct MigrateArgs {
+    /// The data directory [default: ./portolan-data; env: PORTOLAN_DATA]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// The database of several servers, instead of a data directory [env: PORTOLAN_DATABASE]
+    #[arg(long, value_name = "URL", conflicts_with = "data")]
+    pub(crate) database: Option<DatabaseUrl>,
+    /// Only say what would be applied
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 /// `init`.

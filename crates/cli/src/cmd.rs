@@ -6,6 +6,7 @@ mod config;
 mod demo;
 mod doctor;
 mod init;
+mod migrate;
 mod openapi;
 mod run;
 mod runs;
@@ -37,6 +38,7 @@ pub(crate) async fn run(arguments: Arguments, screen: Screen) -> Result<Exit, Fa
         Command::Run(args) => run::run(args, &global, &screen).await,
         Command::Runs(command) => runs::run(command, &global, &screen).await,
         Command::Agents(command) => agents::run(command, &global, &screen).await,
+        Command::Migrate(args) => migrate::run(&args, &global, &screen).await,
         Command::Verify(args) => verify::run(&args, &global, &screen).await,
         Command::Doctor(args) => doctor::run(&args, &global, &screen).await,
         Command::Openapi => openapi::run(&screen),

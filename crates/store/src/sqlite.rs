@@ -13,6 +13,7 @@ mod directory;
 mod fault;
 mod journal;
 mod log;
+mod migrator;
 mod open;
 mod read;
 mod readers;
@@ -22,6 +23,7 @@ mod writer;
 
 pub use audit::SqliteAudit;
 pub use directory::{DirectoryError, DirectoryLock, hold_directory};
+pub use migrator::Migrator;
 pub use open::StoreOpenError;
 pub use schema::MigrationError;
 

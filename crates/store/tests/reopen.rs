@@ -5,7 +5,10 @@ use portolan_core::{digest::Digest, ids::Seq, money::NanoUsd};
 use portolan_journal::{
     Admission, Admitted, Command, IdempotencyClaim, JournalError, JournalStore, RunFilter, ScopeKey,
 };
-use portolan_store::{SqliteStore, StoreOpenError, sqlite::DirectoryError};
+use portolan_store::{
+    SqliteStore, StoreOpenError,
+    sqlite::{DirectoryError, Migrator},
+};
 use std::{os::unix::fs::PermissionsExt, path::Path};
 
 fn open(directory: &Path) -> SqliteStore {
@@ -142,4 +145,39 @@ fn a_directory_has_one_owner_and_is_private() {
     );
     drop(store);
     open(&directory);
+}
+
+#[test]
+fn a_migration_that_was_cut_between_two_steps_is_completed() {
+    let schema = |directory: &Path| -> Vec<String> {
+        drop(open(directory));
+        let database = rusqlite::Connection::open(directory.join("portolan.db")).expect("opens");
+        let mut statement = database
+            .prepare("SELECT coalesce(sql, name) FROM sqlite_schema ORDER BY 1")
+            .expect("prepares");
+        let lines = statement.query_map([], |row| row.get(0)).expect("lists");
+        lines.collect::<Result<_, _>>().expect("lists")
+    };
+    let fresh = tempfile::tempdir().expect("made");
+    let wanted = schema(fresh.path());
+    assert!(wanted.len() > 10, "{wanted:?}");
+    let all = {
+        let nothing = tempfile::tempdir().expect("made");
+        let all = Migrator::look(nothing.path()).expect("looks");
+        assert!(
+            !nothing.path().join("portolan.db").exists(),
+            "a look makes nothing"
+        );
+        all.len()
+    };
+    for steps in 0..=all {
+        let cut = tempfile::tempdir().expect("made");
+        let mut migrator = Migrator::open(cut.path()).expect("opens");
+        for _ in 0..steps {
+            migrator.apply_next().expect("applies").expect("there is one");
+        }
+        drop(migrator);
+        assert_eq!(Migrator::look(cut.path()).expect("looks").len(), all - steps);
+        assert_eq!(schema(cut.path()), wanted, "cut after {steps} steps");
+    }
 }

@@ -1,6 +1,7 @@
 //! `portolan doctor`: would a server run well here?
 
 mod data;
+mod database;
 mod host;
 mod network;
 
@@ -64,7 +65,13 @@ impl Finding {
 pub(super) async fn run(args: &DoctorArgs, global: &Global, screen: &Screen) -> Result<Exit, Failure> {
     let config = Config::load(&args.server.flags(global), &process_environment)?;
     let mut findings = vec![configuration(&config)];
-    findings.extend(data::check(&config.data.value).await);
+    match &config.database.value {
+        None => findings.extend(data::check(&config.data.value).await),
+        Some(url) => {
+            findings.extend(data::without_store(&config.data.value));
+            findings.extend(database::check(url, &config).await);
+        }
+    }
     findings.push(network::port(&config).await);
     findings.push(host::clock());
     findings.push(host::open_files());

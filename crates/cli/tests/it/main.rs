@@ -10,6 +10,7 @@ mod crowd;
 mod demo;
 mod embedded;
 mod kill;
+mod migrate;
 mod operation;
 mod random;
 mod replicas;

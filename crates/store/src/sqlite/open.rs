@@ -65,12 +65,19 @@ pub(super) fn make(path: &Path) -> Result<(), StoreOpenError> {
 
 /// Opens the connection that writes, and makes or migrates the database.
 pub(super) fn writer(path: &Path) -> Result<Connection, StoreOpenError> {
+    let mut connection = unmigrated(path)?;
+    schema::migrate(&mut connection)?;
+    Ok(connection)
+}
+
+/// Opens the connection that writes, whatever the schema is.
+pub(super) fn unmigrated(path: &Path) -> Result<Connection, StoreOpenError> {
     if rusqlite::version_number() < LEAST_SQLITE {
         return Err(StoreOpenError::OldSqlite {
             found: rusqlite::version(),
         });
     }
-    let mut connection = open(
+    let connection = open(
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
     )?;
@@ -82,7 +89,6 @@ pub(super) fn writer(path: &Path) -> Result<Connection, StoreOpenError> {
     // Checkpoints are made beside the commits, not within them.
     connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
     set(&connection, "cache_size", "-16384", -16_384)?;
-    schema::migrate(&mut connection)?;
     Ok(connection)
 }
 

@@ -91,6 +91,11 @@ pub(super) fn migrate(connection: &mut Connection) -> Result<(), MigrationError>
     Ok(())
 }
 
+/// Every step.
+pub(super) const fn all() -> &'static [Step] {
+    MIGRATIONS
+}
+
 /// The steps that the database lacks.
 pub(super) fn pending(connection: &Connection) -> Result<&'static [Step], MigrationError> {
     let (found, application) = (pragma(connection, "user_version")?, application(connection)?);

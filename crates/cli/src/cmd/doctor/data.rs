@@ -21,6 +21,13 @@ pub(super) async fn check(directory: &Path) -> Vec<Finding> {
     findings
 }
 
+/// The same for a server whose store is elsewhere: its workspaces and its keys lie there.
+pub(super) fn without_store(directory: &Path) -> Vec<Finding> {
+    let mut findings = vec![permissions(directory)];
+    findings.extend(existing(directory).map(file_system));
+    findings
+}
+
 /// The directory itself, or the nearest one above it that is there.
 fn existing(directory: &Path) -> Option<&Path> {
     let absolute = directory.ancestors().find(|path| path.exists());
