@@ -126,6 +126,7 @@ impl Tail {
                     Ok(None) => self.state = State::Waiting,
                     Err(error) => return TailItem::ComeAgain(error),
                 },
+                State::Waiting if self.has_everything() => self.state = State::Ended,
                 State::Waiting => {
                     if self.wait().await {
                         self.put_off_heartbeat();
@@ -166,6 +167,12 @@ impl Tail {
         }
         self.put_off_heartbeat();
         Ok(Some(event))
+    }
+
+    /// Whether the run has ended and its last event was told before: a reader may follow strictly after it.
+    fn has_everything(&self) -> bool {
+        let signal = *self.signal.borrow();
+        signal.ended && signal.last_seq <= self.after
     }
 
     /// Waits until there may be more, or until a heartbeat is due: true.

@@ -12,4 +12,5 @@ mod damage;
 mod kill;
 mod postgres;
 mod reopen;
+mod streams;
 mod work;

@@ -37,6 +37,24 @@ fn the_status_alone_ends_nothing() {
 }
 
 #[test]
+fn a_reader_that_has_the_last_event_already_is_told_the_end() {
+    let (store, clock) = (SeamStore::new(), VirtualClock::new());
+    let run = store.begin(1);
+    store.commit(run, "run_succeeded", 10);
+    for after in [2, 3, u64::MAX] {
+        let mut reader = store.follow(&clock, run, after);
+        // Nobody announced anything: the lookout sees it.
+        let mut last = reader.drain();
+        if last.is_none() {
+            clock.advance_ms(TIMES.poll_ms);
+            last = reader.drain();
+        }
+        assert!(matches!(last, Some(TailItem::Ended)), "after {after}: {last:?}");
+        assert!(reader.seen.is_empty());
+    }
+}
+
+#[test]
 fn a_store_that_fails_asks_the_reader_to_come_again() {
     let (store, clock) = (SeamStore::new(), VirtualClock::new());
     let run = store.begin(1);
