@@ -17,14 +17,31 @@ async fn sqlite() {
     .await;
 }
 
+/// Takes every row out of a database and leaves its schema: half a second less than a new one, for each of the checks.
+const EMPTY: &str = "SET session_replication_role = replica;
+    DO $$ DECLARE one text; BEGIN
+        FOR one IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'portolan_schema' LOOP
+            EXECUTE format('DELETE FROM %I', one);
+        END LOOP;
+    END $$";
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn postgres() {
     let cluster = Cluster::start();
+    let address = cluster.database();
+    let last: Mutex<Option<Arc<PostgresStore>>> = Mutex::new(None);
     store_battery::check("the store on Postgres", async || {
-        let store = PostgresStore::open(&cluster.database(), PostgresOptions::default())
+        let earlier = last.lock().expect("no check panics here").take();
+        if let Some(earlier) = earlier {
+            earlier.close().await;
+            cluster.sql(&address, EMPTY);
+        }
+        let store = PostgresStore::open(&address, PostgresOptions::default())
             .await
             .expect("an empty database opens");
-        Arc::new(store) as Arc<dyn JournalStore>
+        let store = Arc::new(store);
+        *last.lock().expect("no check panics here") = Some(Arc::clone(&store));
+        store as Arc<dyn JournalStore>
     })
     .await;
 }
