@@ -301,6 +301,55 @@ async fn nothing_acknowledged_is_lost_when_the_server_stops_at_once() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_server_that_goes_silent_is_given_up_and_what_it_was_sent_is_settled() {
+    let cluster = Arc::new(Cluster::start());
+    let (_, [store, other]) = two(&cluster).await;
+    store.admit(admission(run(1))).await.expect("is admitted");
+    other.run(run(1)).await.expect("reads");
+    let freezer = Arc::clone(&cluster);
+    tokio::task::spawn_blocking(move || freezer.freeze())
+        .await
+        .expect("freezes");
+    let (sent, read) = tokio::join!(store.append(append(run(1), 1)), other.run(run(1)));
+    assert!(matches!(sent, Err(JournalError::Unknown(_))), "{sent:?}");
+    assert!(matches!(read, Err(JournalError::NotCommitted(_))), "{read:?}");
+    let refused = store.append(append(run(1), 1)).await;
+    assert!(
+        matches!(refused, Err(JournalError::NotCommitted(_))),
+        "{refused:?}"
+    );
+    let warmer = Arc::clone(&cluster);
+    tokio::task::spawn_blocking(move || warmer.thaw())
+        .await
+        .expect("thaws");
+    // The store that was in doubt reads only when the doubt is settled, so what it reads is what stays.
+    let seen = loop {
+        match store.read(run(1), Seq::ZERO, 10).await {
+            Ok(events) => break events.len(),
+            Err(JournalError::NotCommitted(_)) => tokio::task::yield_now().await,
+            Err(other) => panic!("{other}"),
+        }
+    };
+    assert!((1..=2).contains(&seen), "{seen} events");
+    let at_end = Append {
+        after: Some(Seq(seen as u64)),
+        ..append(run(1), 1)
+    };
+    let appended = loop {
+        // A writer leaves a server that did not answer alone for a moment.
+        match store.append(at_end.clone()).await {
+            Err(JournalError::NotCommitted(_)) => tokio::task::yield_now().await,
+            answer => break answer,
+        }
+    };
+    assert!(matches!(appended, Ok(Appended::Committed { .. })), "{appended:?}");
+    assert_eq!(
+        other.read(run(1), Seq::ZERO, 10).await.expect("reads").len(),
+        seen + 1
+    );
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_one_replica_commits_wakes_the_readers_of_the_other() {
     let cluster = Cluster::start();

@@ -190,6 +190,44 @@ impl Cluster {
             .expect("a thread can be started");
     }
 
+    /// Holds every process of the server where it is: connections stay open and nothing answers.
+    ///
+    /// # Panics
+    ///
+    /// If the server does not run.
+    pub fn freeze(&self) {
+        // The parent first, so that it makes no more of them.
+        let server = self.server();
+        self.signal("-STOP", &[server]);
+        self.signal("-STOP", &children(server));
+    }
+
+    /// Lets a frozen server go on.
+    ///
+    /// # Panics
+    ///
+    /// If the server does not run.
+    pub fn thaw(&self) {
+        let server = self.server();
+        self.signal("-CONT", &children(server));
+        self.signal("-CONT", &[server]);
+    }
+
+    fn server(&self) -> u32 {
+        let file = fs::read_to_string(self.folder.join("data/postmaster.pid")).expect("the server runs");
+        let number = file.lines().next().and_then(|line| line.parse().ok());
+        number.expect("its file begins with its number")
+    }
+
+    fn signal(&self, signal: &str, processes: &[u32]) {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "kill \"$@\"", "sh", signal]);
+        command.args(processes.iter().map(u32::to_string));
+        self.as_account(&mut command);
+        // One of them may have ended meanwhile.
+        command.output().expect("there is a shell");
+    }
+
     fn warden(&self) -> MutexGuard<'_, Option<Child>> {
         self.warden.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -229,6 +267,21 @@ impl Drop for Cluster {
         }
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// The processes that a process made.
+fn children(parent: u32) -> Vec<u32> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes
+        .filter_map(|process| {
+            let number: u32 = process.file_name().to_str()?.parse().ok()?;
+            let stat = fs::read_to_string(process.path().join("stat")).ok()?;
+            // The name stands in parentheses and may hold anything.
+            let (_, rest) = stat.rsplit_once(')')?;
+            let its_parent: u32 = rest.split_whitespace().nth(1)?.parse().ok()?;
+            (its_parent == parent).then_some(number)
+        })
+        .collect()
 }
 
 /// The newest installed version.

@@ -206,7 +206,10 @@ impl Lane {
         self.link = None;
         self.doubts.add(link.backend());
         // Whoever fails here leaves the doubt to the next who reads or writes.
-        let _ = timeout(SETTLE, self.link()).await;
+        if timeout(SETTLE, self.link()).await.is_err() {
+            // Whoever waits behind this hears so at once, and does not wait for a connection too.
+            self.away = Some((Instant::now(), why.to_owned()));
+        }
         JournalError::Unknown(why.to_owned())
     }
 
