@@ -197,8 +197,7 @@ impl Config {
                 "PORTOLAN_INSECURE_LISTEN",
                 typed.insecure_listen,
             )?,
-            // It may hold a password, so it is no key of the file.
-            database: layers.optional("--database", flags.database.clone(), "PORTOLAN_DATABASE", None)?,
+            database: database(flags, environment)?,
             allow_unsafe_database: boolean(
                 "--allow-unsafe-database",
                 flags.allow_unsafe_database,
@@ -265,6 +264,28 @@ fn read_file(flags: &Flags, environment: &Environment<'_>) -> Result<(Option<Pat
             .hint("`portolan init` writes a commented file with every key")
     })?;
     Ok((Some(path), typed))
+}
+
+/// The shared database. Its address may hold a password, so it is no key of the file, and a wrong one is not repeated.
+fn database(flags: &Flags, environment: &Environment<'_>) -> Result<Setting<Option<DatabaseUrl>>, Failure> {
+    const VARIABLE: &str = "PORTOLAN_DATABASE";
+    let setting = |value, source| Setting {
+        value: Some(value),
+        source,
+    };
+    if let Some(url) = &flags.database {
+        return Ok(setting(url.clone(), Source::Flag("--database")));
+    }
+    let Some(text) = environment(VARIABLE) else {
+        return Ok(Setting {
+            value: None,
+            source: Source::Default,
+        });
+    };
+    let url = text
+        .parse()
+        .or_usage(|| format!("{VARIABLE} is no address of a database"))?;
+    Ok(setting(url, Source::Environment(VARIABLE.to_owned())))
 }
 
 /// A span of time that is too short would only keep the server busy.

@@ -117,6 +117,64 @@ async fn a_budget_is_never_overrun_by_two_replicas() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_request_that_spoils_its_group_fails_alone() {
+    let cluster = Cluster::start();
+    let store = open(&cluster.database()).await;
+    let mut admissions = JoinSet::new();
+    for number in 0..40_u64 {
+        let store = Arc::clone(&store);
+        // The last byte of the id chooses the queue: all of these share one. A zero byte is no text to the database.
+        let key = if number % 10 == 3 {
+            "\0".to_owned()
+        } else {
+            format!("key {number}")
+        };
+        let idempotency = Some(portolan_journal::IdempotencyClaim {
+            key,
+            fingerprint: portolan_core::digest::Digest::of(b"body"),
+            expires_at: NOW.plus_ms(1_000),
+        });
+        let admission = Admission {
+            idempotency,
+            ..admission(run(number))
+        };
+        admissions.spawn(async move { (number, store.admit(admission).await) });
+    }
+    for (number, answer) in admissions.join_all().await {
+        match answer {
+            Err(JournalError::NotCommitted(_)) => assert_eq!(number % 10, 3),
+            Ok(Admitted::Created { .. }) => assert_ne!(number % 10, 3),
+            other => panic!("{other:?}"),
+        }
+    }
+    // The same key at once: one run, and everybody hears of it.
+    let mut admissions = JoinSet::new();
+    for number in 100..120_u64 {
+        let store = Arc::clone(&store);
+        let admission = Admission {
+            idempotency: Some(portolan_journal::IdempotencyClaim {
+                key: "shared".to_owned(),
+                fingerprint: portolan_core::digest::Digest::of(b"body"),
+                expires_at: NOW.plus_ms(1_000),
+            }),
+            ..admission(run(number))
+        };
+        admissions.spawn(async move { (run(number).run, store.admit(admission).await.expect("answers")) });
+    }
+    let answers = admissions.join_all().await;
+    let made: Vec<_> = answers
+        .iter()
+        .filter(|(_, answer)| matches!(answer, Admitted::Created { .. }))
+        .map(|(run, _)| *run)
+        .collect();
+    assert_eq!(made.len(), 1, "{answers:?}");
+    let replayed = answers
+        .iter()
+        .filter(|(_, answer)| *answer == Admitted::Replayed(made[0]));
+    assert_eq!(replayed.count(), 19, "{answers:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn limits_that_open_among_writes_begin_with_the_right_sum() {
     let cluster = Cluster::start();
     let (_, stores) = two(&cluster).await;

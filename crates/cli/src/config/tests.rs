@@ -128,3 +128,20 @@ fn private_providers_need_a_loopback_server_or_a_flag() {
     assert_eq!(policy("0.0.0.0:0", false), BaseUrlPolicy::PublicOnly);
     assert_eq!(policy("0.0.0.0:0", true), BaseUrlPolicy::AllowPrivate);
 }
+
+#[test]
+fn a_wrong_address_of_a_database_is_not_repeated() {
+    let variables = [("PORTOLAN_DATABASE", "mysql://u:geheim@h/db")];
+    let failure = load(&Flags::default(), &variables, "").expect_err("refused");
+    let said = format!("{failure} {:?}", failure.chain());
+    assert!(
+        said.contains("PORTOLAN_DATABASE") && !said.contains("geheim"),
+        "{said}"
+    );
+    let variables = [("PORTOLAN_DATABASE", "postgres://u:geheim@h/db")];
+    let config = load(&Flags::default(), &variables, "leaseMs = 1000").expect("valid");
+    assert!(config.database.value.is_some() && config.lease_ms.value == Some(1_000));
+    assert!(!format!("{config:?}").contains("geheim"));
+    let failure = load(&Flags::default(), &[], "leaseMs = 1").expect_err("refused");
+    assert!(failure.to_string().contains("leaseMs is 1"), "{failure}");
+}
