@@ -197,9 +197,9 @@ pub(crate) struct VerifyArgs {
     /// The data directory, of a running or a stopped server [default: ./portolan-data; env: PORTOLAN_DATA]
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// The database of several servers, instead of a data directory
+    /// The database of several servers, instead of a data directory [env: PORTOLAN_DATABASE]
     #[arg(long, value_name = "URL", conflicts_with = "data")]
-    pub(crate) database: Option<String>,
+    pub(crate) database: Option<DatabaseUrl>,
     /// Only the runs of this tenant
     #[arg(long, value_name = "TENANT")]
     pub(crate) tenant: Option<String>,

@@ -18,6 +18,6 @@ pub mod sqlite;
 mod steps;
 
 pub use blobs::FileBlobs;
-pub use postgres::{PostgresBlobs, PostgresStore};
+pub use postgres::{PostgresAudit, PostgresBlobs, PostgresStore};
 pub use sqlite::{SqliteAudit, SqliteStore, StoreOpenError};
 pub use steps::Step;

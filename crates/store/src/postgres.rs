@@ -13,6 +13,7 @@
 //! so that what is read back is what stays.
 
 mod admin;
+mod audit;
 mod blobs;
 mod connect;
 mod fault;
@@ -24,6 +25,7 @@ mod read;
 mod schema;
 mod write;
 
+pub use audit::PostgresAudit;
 pub use blobs::PostgresBlobs;
 pub use open::{PostgresOpenError, PostgresOptions, ServerFacts};
 pub use schema::{Migrator, PostgresMigrationError};

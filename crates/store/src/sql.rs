@@ -64,6 +64,42 @@ pub(crate) const KEY_BY_HASH: &str =
 pub(crate) const BOOKS: &str =
     "SELECT bound, settled, reserved FROM budget_scopes WHERE tenant_id = $1 AND agent = $2";
 
+/// All events of a run, with the gaps that they have: an audit wants to see them.
+pub(crate) const ALL_EVENTS: &str = "SELECT seq, kind, step_id, attempt, payload, at FROM journal_events
+    WHERE tenant_id = $1 AND run_id = $2 ORDER BY seq";
+
+/// Runs of all tenants strictly after one.
+pub(crate) const ALL_RUNS: &str = "SELECT tenant_id, run_id FROM runs WHERE (tenant_id, run_id) > ($1, $2)
+    ORDER BY tenant_id, run_id LIMIT $3";
+
+/// The commands of a run, as they are counted and as they are there.
+pub(crate) const INBOX_COUNTS: &str = "SELECT inbox_count,
+        (SELECT count(*) FROM inbox AS i WHERE i.tenant_id = r.tenant_id AND i.run_id = r.run_id)
+    FROM runs AS r WHERE tenant_id = $1 AND run_id = $2";
+
+/// What is billed for a run.
+pub(crate) const USAGE: &str =
+    "SELECT day, status, model_calls, tool_calls, tokens_in, tokens_out, tokens_cached,
+        tokens_reasoning, cost, cost_is_estimate
+    FROM usage WHERE tenant_id = $1 AND run_id = $2";
+
+/// The scopes that have books, each with what its runs hold.
+pub(crate) const SCOPES: &str =
+    "SELECT s.tenant_id, s.agent, (SELECT CAST(coalesce(sum(r.reserved), 0) AS bigint) FROM runs AS r
+        WHERE r.tenant_id = s.tenant_id AND r.status < 3 AND (s.agent = '' OR r.agent = s.agent))
+    FROM budget_scopes AS s";
+
+/// Tables whose rows belong to a run.
+pub(crate) const OF_RUNS: [&str; 4] = ["journal_events", "usage", "inbox", "idempotency_keys"];
+
+/// Runs that rows of a table name and that are not there.
+pub(crate) fn strays(table: &'static str) -> String {
+    format!(
+        "SELECT DISTINCT t.tenant_id, t.run_id FROM {table} AS t WHERE NOT EXISTS
+            (SELECT 1 FROM runs AS r WHERE r.tenant_id = t.tenant_id AND r.run_id = t.run_id) LIMIT $1"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +116,10 @@ mod tests {
             AGENTS,
             KEY_BY_HASH,
             BOOKS,
+            ALL_EVENTS,
+            ALL_RUNS,
+            INBOX_COUNTS,
+            USAGE,
         ] {
             let numbers: Vec<&str> = sql
                 .split('$')

@@ -3,7 +3,7 @@
 use crate::{
     Exit, Failure,
     args::{Global, VerifyArgs},
-    config::{Config, Flags, process_environment},
+    config::{Config, DatabaseUrl, Flags, process_environment},
     screen::{Form, Screen, Style},
 };
 use portolan_core::ids::{RunId, TenantId};
@@ -12,10 +12,10 @@ use portolan_journal::{
     audit::{AuditSource, Finding, Place, Scope, Tally, audit},
     blob::BlobStore,
 };
-use portolan_store::{FileBlobs, SqliteAudit};
+use portolan_store::{FileBlobs, PostgresAudit, SqliteAudit};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 /// Runs between two lines of progress.
 const EVERY: u64 = 25_000;
@@ -27,6 +27,7 @@ const MOST_FINDINGS: usize = 10_000;
 pub(super) async fn run(args: &VerifyArgs, global: &Global, screen: &Screen) -> Result<Exit, Failure> {
     let flags = Flags {
         data: args.data.clone(),
+        database: args.database.clone(),
         ..global.flags()
     };
     let config = Config::load(&flags, &process_environment)?;
@@ -34,9 +35,10 @@ pub(super) async fn run(args: &VerifyArgs, global: &Global, screen: &Screen) -> 
         tenant: parsed::<TenantId>("--tenant", args.tenant.as_deref())?,
         run: parsed::<RunId>("--run", args.run.as_deref())?,
     };
-    let directory = config.data.value;
-    let (source, blobs) = open(&directory, args)?;
-    let blobs = blobs.filter(|_| !args.skip_files);
+    // A directory that is named is meant, whatever else is configured.
+    let database = config.database.value.filter(|_| args.data.is_none());
+    let (source, blobs) = open(&config.data.value, database.as_ref()).await?;
+    let blobs = Some(blobs).filter(|_| !args.skip_files);
     let mut found = Found::new(screen);
     let mut shown = 0;
     let mut progress = |tally: &Tally| {
@@ -65,22 +67,24 @@ fn parsed<T: std::str::FromStr>(flag: &str, text: Option<&str>) -> Result<Option
     .transpose()
 }
 
-type Opened = (Box<dyn AuditSource>, Option<Box<dyn BlobStore>>);
+type Opened = (Arc<dyn AuditSource>, Arc<dyn BlobStore>);
 
-fn open(directory: &Path, args: &VerifyArgs) -> Result<Opened, Failure> {
-    if let Some(url) = &args.database {
-        let scheme = url.split_once("://").map_or("this", |(scheme, _)| scheme);
-        return Err(Failure::usage(format!(
-            "--database: {scheme} is not available yet"
-        )));
+async fn open(directory: &Path, database: Option<&DatabaseUrl>) -> Result<Opened, Failure> {
+    if let Some(url) = database {
+        let source = PostgresAudit::open(url.reveal()).await.map_err(|error| {
+            Failure::unavailable(format!("the store in {url} cannot be audited"))
+                .because(&error)
+                .hint("name the database of a server with --database")
+        })?;
+        let source = Arc::new(source);
+        return Ok((Arc::clone(&source) as Arc<dyn AuditSource>, source));
     }
     let source = SqliteAudit::open(directory).map_err(|error| {
         Failure::unavailable(format!("the store in {} cannot be audited", directory.display()))
             .because(&error)
             .hint("name the data directory of a server with --data")
     })?;
-    let blobs = FileBlobs::read_only(directory);
-    Ok((Box::new(source), Some(Box::new(blobs))))
+    Ok((Arc::new(source), Arc::new(FileBlobs::read_only(directory))))
 }
 
 fn unreadable(error: &JournalError) -> Failure {

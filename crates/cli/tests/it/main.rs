@@ -19,3 +19,4 @@ mod storm;
 mod support;
 mod tails;
 mod verify;
+mod verify_postgres;

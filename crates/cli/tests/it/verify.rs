@@ -35,7 +35,7 @@ async fn start(stage: &Stage, server: &Daemon) -> String {
     created["run"]["id"].as_str().expect("an id").to_owned()
 }
 
-fn verify(directory: &Path, more: &[&str]) -> Ended {
+pub(crate) fn verify(directory: &Path, more: &[&str]) -> Ended {
     let mut command = portolan(directory, &["verify", "--json"]);
     command.args(more);
     Ended::of(command)
@@ -226,6 +226,12 @@ async fn each_kind_of_damage_is_found_and_nothing_else() {
 #[track_caller]
 fn assert_found(folder: &TempDir, wanted: &[FindingKind], what: &str) {
     let found = verify(folder.path(), &["--data", "data"]).expect(1).json();
+    assert_kinds(&found, wanted, what);
+}
+
+/// These kinds of finding were printed and no other.
+#[track_caller]
+pub(crate) fn assert_kinds(found: &Value, wanted: &[FindingKind], what: &str) {
     let kinds: BTreeSet<&str> = found["findings"]
         .as_array()
         .expect("a list")

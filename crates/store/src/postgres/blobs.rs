@@ -85,15 +85,7 @@ impl BlobStore for PostgresBlobs {
 
     fn get(&self, digest: Digest) -> Fut<'_, Result<Vec<u8>, BlobError>> {
         Box::pin(async move {
-            let found = self.0.reading(move |client| {
-                Box::pin(async move {
-                    let sql = "SELECT content FROM blobs WHERE digest = $1";
-                    let statement = client.prepare_cached(sql).await.map_err(Fault::Before)?;
-                    let rows = client.query(&statement, &[&digest.0.as_slice()]).await?;
-                    let content: Option<Vec<u8>> = rows.first().map(|row| read::get(row, 0)).transpose()?;
-                    Ok(content)
-                })
-            });
+            let found = self.0.reading(move |client| Box::pin(read::blob(client, digest)));
             let content = found.await.map_err(|error| unusable(&error))?;
             let content = content.ok_or(BlobError::Missing(digest))?;
             if Digest::of(&content) == digest {

@@ -49,7 +49,11 @@ pub(super) fn key(run: &RunRef) -> (&[u8], &[u8]) {
     (run.tenant.as_bytes(), run.run.as_bytes())
 }
 
-async fn query(client: &ClientWrapper, sql: &str, bound: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Fault> {
+pub(super) async fn query(
+    client: &ClientWrapper,
+    sql: &str,
+    bound: &[&(dyn ToSql + Sync)],
+) -> Result<Vec<Row>, Fault> {
     let statement = client.prepare_cached(sql).await.map_err(Fault::Before)?;
     Ok(client.query(&statement, bound).await?)
 }
@@ -64,6 +68,13 @@ pub(super) async fn journal(
     let (tenant, id) = key(&run);
     let bound: [&(dyn ToSql + Sync); 4] = [&tenant, &id, &code::from_count(after.0), &i64::from(max)];
     events(run, after, &query(client, sql::EVENTS, &bound).await?)
+}
+
+/// All events of a run, with the gaps that they have: an audit wants to see them.
+pub(super) async fn whole_journal(client: &ClientWrapper, run: RunRef) -> Result<Vec<Recorded>, Fault> {
+    let (tenant, id) = key(&run);
+    let rows = query(client, sql::ALL_EVENTS, &[&tenant, &id]).await?;
+    rows.iter().map(recorded).collect()
 }
 
 /// Events strictly after a place, up to a weight. What is beyond it is neither read nor sent.
@@ -345,4 +356,11 @@ pub(super) async fn key_by_hash(client: &ClientWrapper, hash: [u8; 32]) -> Resul
         created_at: Timestamp(get(row, 5)?),
         expires_at: get::<Option<i64>>(row, 6)?.map(Timestamp),
     }))
+}
+
+/// What lies under a digest, whole or damaged.
+pub(super) async fn blob(client: &ClientWrapper, digest: Digest) -> Result<Option<Vec<u8>>, Fault> {
+    let sql = "SELECT content FROM blobs WHERE digest = $1";
+    let rows = query(client, sql, &[&digest.0.as_slice()]).await?;
+    rows.first().map(|row| get(row, 0)).transpose()
 }

@@ -9,6 +9,7 @@ use super::{
     open::{self, PostgresOpenError},
 };
 use crate::steps::{self, LaterBuild, Step};
+use std::cmp::Ordering;
 use tokio_postgres::error::{Error, SqlState};
 
 /// The migrations; a released one is never edited.
@@ -49,6 +50,9 @@ pub enum PostgresMigrationError {
         /// The version of this build.
         known: u32,
     },
+    /// There is nothing in it, and it is only to be read.
+    #[error("the database is empty: no server was ever started on it")]
+    Empty,
     /// It is somebody else's database.
     #[error("the database has tables, and they are not those of this application")]
     Foreign,
@@ -130,6 +134,17 @@ async fn recorded(link: &Link) -> Result<u32, Error> {
     let found: i64 = link.client.query_one(sql, &[]).await?.try_get(0)?;
     // A number that is none of ours is one of a later build.
     Ok(u32::try_from(found).unwrap_or(u32::MAX))
+}
+
+/// Refuses a database whose schema is not the one of this build. It is only read.
+pub(super) async fn expect_current(link: &Link) -> Result<(), PostgresMigrationError> {
+    let known = newest();
+    let found = version(link).await?.ok_or(PostgresMigrationError::Empty)?;
+    match found.cmp(&known) {
+        Ordering::Equal => Ok(()),
+        Ordering::Less => Err(PostgresMigrationError::Behind { found, known }),
+        Ordering::Greater => Err(PostgresMigrationError::Newer { found, known }),
+    }
 }
 
 /// Gives a database that was never used its schema; any other must have it. One without a tenant was not used: a start was cut

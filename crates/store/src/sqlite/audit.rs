@@ -3,6 +3,7 @@
 //! A server may run on it meanwhile. Everything about one run is read in one transaction, so it is seen in one moment.
 
 use super::{DirectoryError, StoreOpenError, code, fault::Fault, open, read, schema, write::budget};
+use crate::sql;
 use portolan_core::{
     Fut,
     ids::{RunId, TenantId},
@@ -18,9 +19,6 @@ use std::{
     path::Path,
     sync::{Mutex, PoisonError},
 };
-
-/// Tables whose rows belong to a run.
-const OF_RUNS: [&str; 4] = ["journal_events", "usage", "inbox", "idempotency_keys"];
 
 /// Lines of the database's own check that are kept.
 const MOST_DAMAGE: u32 = 20;
@@ -68,9 +66,7 @@ impl SqliteAudit {
 impl AuditSource for SqliteAudit {
     fn runs(&self, after: Option<RunRef>, max: u32) -> Fut<'_, Result<Vec<RunRef>, JournalError>> {
         self.answer(|connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT tenant_id, run_id FROM runs WHERE (tenant_id, run_id) > (?1, ?2) ORDER BY tenant_id, run_id LIMIT ?3",
-            )?;
+            let mut statement = connection.prepare_cached(sql::ALL_RUNS)?;
             let (tenant, run) = match after {
                 Some(after) => (after.tenant.as_bytes().to_vec(), after.run.as_bytes().to_vec()),
                 None => (Vec::new(), Vec::new()),
@@ -91,11 +87,7 @@ impl AuditSource for SqliteAudit {
 
     fn scopes(&self) -> Fut<'_, Result<Vec<AuditedScope>, JournalError>> {
         self.answer(|connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT s.tenant_id, s.agent, (SELECT coalesce(sum(r.reserved), 0) FROM runs AS r
-                     WHERE r.tenant_id = s.tenant_id AND r.status < 3 AND (s.agent = '' OR r.agent = s.agent))
-                 FROM budget_scopes AS s",
-            )?;
+            let mut statement = connection.prepare_cached(sql::SCOPES)?;
             let mut rows = statement.query([])?;
             let mut scopes = Vec::new();
             while let Some(row) = rows.next()? {
@@ -119,12 +111,8 @@ impl AuditSource for SqliteAudit {
     fn strays(&self, max: u32) -> Fut<'_, Result<Vec<Stray>, JournalError>> {
         self.answer(|connection| {
             let mut strays = Vec::new();
-            for table in OF_RUNS {
-                let sql = format!(
-                    "SELECT DISTINCT t.tenant_id, t.run_id FROM {table} AS t WHERE NOT EXISTS
-                         (SELECT 1 FROM runs AS r WHERE r.tenant_id = t.tenant_id AND r.run_id = t.run_id) LIMIT ?1"
-                );
-                let mut statement = connection.prepare(&sql)?;
+            for table in sql::OF_RUNS {
+                let mut statement = connection.prepare(&sql::strays(table))?;
                 for run in statement.query_map([max], run_ref)? {
                     strays.push(Stray { table, run: run? });
                 }
@@ -156,17 +144,10 @@ fn dossier(connection: &Connection, run: RunRef) -> Result<Option<Dossier>, Faul
     };
     let key = params![run.tenant.as_bytes(), run.run.as_bytes()];
     let (inbox_count, inbox): (i64, i64) = connection
-        .prepare_cached(
-            "SELECT inbox_count, (SELECT count(*) FROM inbox AS i WHERE i.tenant_id = r.tenant_id AND i.run_id = r.run_id)
-             FROM runs AS r WHERE tenant_id = ?1 AND run_id = ?2",
-        )?
+        .prepare_cached(sql::INBOX_COUNTS)?
         .query_row(key, |row| Ok((row.get(0)?, row.get(1)?)))?;
     let usage = connection
-        .prepare_cached(
-            "SELECT day, status, model_calls, tool_calls, tokens_in, tokens_out, tokens_cached, tokens_reasoning, cost,
-                 cost_is_estimate
-             FROM usage WHERE tenant_id = ?1 AND run_id = ?2",
-        )?
+        .prepare_cached(sql::USAGE)?
         .query_row(key, |row| Ok(usage(row)))
         .optional()?
         .transpose()?;

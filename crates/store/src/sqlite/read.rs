@@ -63,10 +63,7 @@ pub(super) fn page(
 
 /// All events of a run, with the gaps that they have: an audit wants to see them.
 pub(super) fn whole_journal(connection: &Connection, run: RunRef) -> Result<Vec<Recorded>, Fault> {
-    let mut statement = connection.prepare_cached(
-        "SELECT seq, kind, step_id, attempt, payload, at FROM journal_events
-         WHERE tenant_id = ?1 AND run_id = ?2 ORDER BY seq",
-    )?;
+    let mut statement = connection.prepare_cached(sql::ALL_EVENTS)?;
     let mut rows = statement.query(params![run.tenant.as_bytes(), run.run.as_bytes()])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
