@@ -146,7 +146,7 @@ impl Reader {
         let mut buffer = [0; 2048];
         loop {
             let Ok(count @ 1..) = stream.read(&mut buffer).await else {
-                return self.closed();
+                return Ok(self.closed(&body));
             };
             body.take(&buffer[..count]);
             match body.status {
@@ -170,13 +170,18 @@ impl Reader {
                 return Ok(End::Left);
             }
             if body.is_complete {
-                return self.closed();
+                return Ok(self.closed(&body));
             }
         }
     }
 
-    fn closed(&self) -> Result<End, String> {
-        Ok(if self.ended { End::Complete } else { End::Cut })
+    /// A server that dies before it answers says nothing about the run.
+    fn closed(&self, body: &Body) -> End {
+        if self.ended && body.status.is_some() {
+            End::Complete
+        } else {
+            End::Cut
+        }
     }
 
     fn take(&mut self, event: &Event) -> Result<(), String> {
