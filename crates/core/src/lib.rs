@@ -15,6 +15,7 @@ pub mod digest;
 pub mod entropy;
 pub mod event;
 pub mod failure;
+pub mod faults;
 pub mod ids;
 pub mod key;
 pub mod limits;
