@@ -14,7 +14,8 @@ use portolan_core::{
 use portolan_journal::{
     Admission, Append, Appended, Claim, JournalStore, NewEvent, Progress, RunRef, RunStatus,
 };
-use portolan_store::SqliteStore;
+use portolan_store::{PostgresStore, SqliteStore, postgres::PostgresOptions};
+use portolan_testkit::postgres::Cluster;
 use std::{
     path::Path,
     sync::{
@@ -36,11 +37,31 @@ fn main() {
     probe(&directory.path().join("probe.db"));
     let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
     for concurrency in [1, 16, 64, 256] {
-        let store = directory.path().join(format!("c{concurrency}"));
-        runtime.block_on(appends(&store, concurrency));
+        let store = SqliteStore::open(&directory.path().join(format!("c{concurrency}"))).expect("opens");
+        let store = Arc::new(store);
+        runtime.block_on(async {
+            appends("SQLite", store.clone(), concurrency).await;
+            store.close().await;
+        });
     }
+    runtime.block_on(postgres());
     runtime.block_on(disk(&directory.path().join("disk")));
     probe(&directory.path().join("probe-again.db"));
+}
+
+/// The same on a Postgres of its own, which lies in the temporary folder of the system.
+async fn postgres() {
+    if !portolan_testkit::postgres::is_installed() {
+        println!("no Postgres is installed");
+        return;
+    }
+    let cluster = Cluster::start();
+    for concurrency in [1, 16, 64, 256] {
+        let store = PostgresStore::open(&cluster.database(), PostgresOptions::default()).await;
+        let store = Arc::new(store.expect("opens"));
+        appends("Postgres", store.clone(), concurrency).await;
+        store.close().await;
+    }
 }
 
 /// Rows of a kilobyte, a fully durable commit each.
@@ -66,8 +87,7 @@ fn probe(path: &Path) {
 }
 
 /// Appends of two events of a kilobyte, from that many runs at once, each of ten steps like a run of an agent.
-async fn appends(directory: &Path, concurrency: u64) {
-    let store = Arc::new(SqliteStore::open(directory).expect("opens"));
+async fn appends(name: &str, store: Arc<dyn JournalStore>, concurrency: u64) {
     let runs = Arc::new(admit_all(&store).await);
     let next = Arc::new(AtomicUsize::new(0));
     let began = Instant::now();
@@ -82,7 +102,7 @@ async fn appends(directory: &Path, concurrency: u64) {
                     };
                     for step in 1..=STEPS {
                         let sent = Instant::now();
-                        append(&store, *run, step, KILOBYTE).await;
+                        append(&*store, *run, step, KILOBYTE).await;
                         times.push(sent.elapsed());
                     }
                 }
@@ -94,13 +114,12 @@ async fn appends(directory: &Path, concurrency: u64) {
     for task in tasks {
         times.extend(task.await.expect("the task ends"));
     }
-    let what = format!("store: {concurrency} runs at once, appends of 2 x 1 KB");
+    let what = format!("store on {name}: {concurrency} runs at once, appends of 2 x 1 KB");
     report(&what, times, began.elapsed());
-    store.close().await;
 }
 
 /// Enough runs for the time.
-async fn admit_all(store: &Arc<SqliteStore>) -> Vec<RunRef> {
+async fn admit_all(store: &Arc<dyn JournalStore>) -> Vec<RunRef> {
     let began = Instant::now();
     let tasks: Vec<_> = (0..256_u64)
         .map(|worker| {
@@ -108,7 +127,7 @@ async fn admit_all(store: &Arc<SqliteStore>) -> Vec<RunRef> {
             tokio::spawn(async move {
                 let mut runs = Vec::new();
                 for number in 0..96 {
-                    runs.push(begin(&store, number * 256 + worker).await);
+                    runs.push(begin(&*store, number * 256 + worker).await);
                 }
                 runs
             })
@@ -152,7 +171,7 @@ async fn disk(directory: &Path) {
     println!("disk: {} bytes per step", bytes / (RUNS * u64::from(STEPS * 15)));
 }
 
-async fn begin(store: &SqliteStore, number: u64) -> RunRef {
+async fn begin(store: &dyn JournalStore, number: u64) -> RunRef {
     let mut id = [0x5a; 16];
     id[..8].copy_from_slice(&number.to_be_bytes());
     let run = RunRef {
@@ -177,7 +196,7 @@ async fn begin(store: &SqliteStore, number: u64) -> RunRef {
     run
 }
 
-async fn append(store: &SqliteStore, run: RunRef, step: u32, intent: usize) {
+async fn append(store: &dyn JournalStore, run: RunRef, step: u32, intent: usize) {
     let append = Append {
         run,
         epoch: Epoch(1),

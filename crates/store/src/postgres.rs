@@ -130,8 +130,11 @@ impl PostgresStore {
         let gate = gate.as_ref()?;
         Some(match queue {
             Queue::Of(run) => {
-                let last = run.as_bytes().last().copied().unwrap_or_default();
-                gate.shards.get(usize::from(last) % SHARDS)?.clone()
+                let mixed = run
+                    .as_bytes()
+                    .iter()
+                    .fold(0_u8, |mixed, byte| mixed.wrapping_mul(31).wrapping_add(*byte));
+                gate.shards.get(usize::from(mixed) % SHARDS)?.clone()
             }
             Queue::Leases => gate.leases.clone(),
             Queue::Rest => gate.rest.clone(),

@@ -123,7 +123,7 @@ async fn a_request_that_spoils_its_group_fails_alone() {
     let mut admissions = JoinSet::new();
     for number in 0..40_u64 {
         let store = Arc::clone(&store);
-        // The last byte of the id chooses the queue: all of these share one. A zero byte is no text to the database.
+        // Forty in four queues share groups. A zero byte is no text to the database.
         let key = if number % 10 == 3 {
             "\0".to_owned()
         } else {
