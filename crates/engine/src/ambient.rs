@@ -1,5 +1,6 @@
-//! The real clock and the real randomness: the one module of the engine that may touch them.
+//! The real clock, the real randomness and the real runtime: the one module of the engine that may touch them.
 
+use crate::ports::Spawner;
 use portolan_core::{
     Fut,
     entropy::Entropy,
@@ -73,6 +74,20 @@ impl Entropy for OsEntropy {
     )]
     fn fill(&self, buffer: &mut [u8]) {
         getrandom::fill(buffer).expect("an operating system that gives no randomness cannot run a server");
+    }
+}
+
+/// The runtime that the caller is in.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RuntimeSpawner;
+
+impl Spawner for RuntimeSpawner {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the spawner that the ban points to"
+    )]
+    fn spawn(&self, task: Fut<'static, ()>) {
+        tokio::spawn(task);
     }
 }
 

@@ -2,8 +2,9 @@
 
 use crate::{
     active::ActiveTime,
+    ambient::RuntimeSpawner,
     drive::{DriveEnd, Fresh, Launch as DriveLaunch, StopSwitch, drive},
-    ports::Deps,
+    ports::{Deps, Spawner},
 };
 use portolan_core::{
     agent::AgentVersion,
@@ -13,7 +14,7 @@ use portolan_core::{
 };
 use portolan_journal::{Claim, ClaimRequest, Claimed, DeadOwners, RenewRequest, RunRef};
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -93,12 +94,14 @@ pub struct Host {
     options: HostOptions,
     owner: OwnerId,
     places: Arc<Semaphore>,
-    driven: Mutex<HashMap<RunRef, Driven>>,
+    /// In order, so that the same runs are renewed in the same order: a simulation has to repeat itself.
+    driven: Mutex<BTreeMap<RunRef, Driven>>,
     /// Runs whose drive was lost: owned by this process, driven by nobody.
     stranded: Mutex<Vec<(RunRef, Epoch)>>,
     /// When runs that wait are due, as far as this process let them wait. The sweep stands behind it.
     due: Mutex<BTreeSet<Timestamp>>,
     stop: StopSwitch,
+    spawner: Arc<dyn Spawner>,
     tasks: TaskTracker,
     wake: Notify,
     /// Whether runs may be waiting for a place.
@@ -108,8 +111,13 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host with an owner id of its own.
+    /// A host with an owner id of its own, whose tasks run on the runtime that it is called in.
     pub fn new(deps: Deps, options: HostOptions) -> Arc<Self> {
+        Self::with_spawner(deps, options, Arc::new(RuntimeSpawner))
+    }
+
+    /// A host whose tasks run where the spawner puts them.
+    pub fn with_spawner(deps: Deps, options: HostOptions, spawner: Arc<dyn Spawner>) -> Arc<Self> {
         let owner = deps.entropy.owner_id(deps.clock.now());
         Arc::new(Self {
             deps,
@@ -120,6 +128,7 @@ impl Host {
             stranded: Mutex::default(),
             due: Mutex::default(),
             stop: StopSwitch::default(),
+            spawner,
             tasks: TaskTracker::new(),
             wake: Notify::new(),
             backlog: AtomicBool::new(false),
@@ -198,7 +207,7 @@ impl Host {
         self.driven().len()
     }
 
-    fn driven(&self) -> MutexGuard<'_, HashMap<RunRef, Driven>> {
+    fn driven(&self) -> MutexGuard<'_, BTreeMap<RunRef, Driven>> {
         self.driven.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -215,7 +224,7 @@ impl Host {
             earlier.abort.cancel();
         }
         let host = Arc::clone(self);
-        self.tasks.spawn(async move {
+        let task = async move {
             let share = |active: ActiveTime| {
                 if let Some(driven) = host.driven().get_mut(&run).filter(|driven| driven.epoch == epoch) {
                     driven.active = Some(active);
@@ -227,6 +236,7 @@ impl Host {
                 epoch,
             };
             let end = tokio::select! {
+                biased;
                 end = drive(&host.deps, launch, &host.stop, share) => end,
                 () = abort.cancelled() => DriveEnd::Fenced,
             };
@@ -235,7 +245,8 @@ impl Host {
             if host.backlog.load(Ordering::Relaxed) {
                 host.wake.notify_one();
             }
-        });
+        };
+        self.spawner.spawn(Box::pin(self.tasks.track_future(task)));
     }
 
     /// Sweeps at boot, whenever it is poked, and at its interval, until the host is closed.
@@ -244,6 +255,7 @@ impl Host {
             self.sweep().await;
             let pause = self.deps.clock.sleep_ms(self.pause_ms());
             tokio::select! {
+                biased;
                 () = pause => {}
                 () = self.wake.notified() => {}
                 () = self.closed.cancelled() => return,
@@ -281,8 +293,9 @@ impl Host {
         loop {
             let pause = self.deps.clock.sleep_ms(self.options.lease_ms / 3);
             tokio::select! {
-                () = pause => {}
+                biased;
                 () = self.closed.cancelled() => return,
+                () = pause => {}
             }
             self.renew().await;
         }
@@ -398,6 +411,7 @@ impl Host {
         self.tasks.close();
         let grace = self.deps.clock.sleep_ms(grace_ms);
         let finished = tokio::select! {
+            biased;
             () = self.tasks.wait() => true,
             () = grace => false,
         };

@@ -22,7 +22,7 @@ pub use definition::{HostAbilities, Violation};
 pub use drive::{DriveEnd, Launch, drive};
 pub use host::{Host, HostOptions, Slot};
 pub use ports::{
-    Deps, Equipment, LedgerAnswer, ModelSource, NoLedger, Observer, Preparer, ToolLedger, UnknownModel,
-    Unobserved, WorkspaceHost,
+    Deps, Equipment, LedgerAnswer, ModelSource, NoLedger, Observer, Preparer, Spawner, ToolLedger,
+    UnknownModel, Unobserved, WorkspaceHost,
 };
 pub use prepare::DefinitionPreparer;

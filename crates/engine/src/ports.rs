@@ -153,6 +153,12 @@ impl ToolLedger for NoLedger {
     }
 }
 
+/// Starts tasks. A run is driven by a task of its own.
+pub trait Spawner: Send + Sync + fmt::Debug {
+    /// Starts a task that nobody waits for. It ends by itself, or with the process.
+    fn spawn(&self, task: Fut<'static, ()>);
+}
+
 /// Looks on while runs are driven.
 pub trait Observer: Send + Sync {
     /// A boundary is about to be judged at the live edge of a run.

@@ -48,6 +48,7 @@ impl Drive<'_> {
         let began_us = self.deps.clock.monotonic_us();
         let sleep = self.deps.clock.sleep_ms(left_ms);
         let cancelled = tokio::select! {
+            biased;
             () = sleep => false,
             () = self.signals.cancelled() => true,
         };

@@ -192,6 +192,7 @@ impl Drive<'_> {
         cancel.cancel();
         let patience = self.deps.clock.sleep_ms(STOP_PATIENCE_MS);
         tokio::select! {
+            biased;
             _ = call => {}
             () = patience => {}
         }
