@@ -11,4 +11,6 @@ pub mod conformance;
 pub mod entropy;
 pub mod kill;
 pub mod postgres;
+pub mod random;
+pub mod sim;
 pub mod store_battery;
