@@ -14,6 +14,7 @@ use crate::{
     Configuration,
     active::ActiveTime,
     facts::Facts,
+    lease::Lease,
     ports::{Deps, Equipment},
     writer::{WriteError, Writer},
 };
@@ -44,6 +45,8 @@ pub struct Launch {
     pub epoch: Epoch,
     /// How often it was re-driven since it last got on.
     pub redrives: u32,
+    /// How long this owner holds it.
+    pub lease: Lease,
     /// What is known without reading: a run that was admitted a moment ago.
     pub fresh: Option<Fresh>,
 }
@@ -109,6 +112,7 @@ struct Drive<'a> {
     writer: Writer,
     facts: Facts,
     active: ActiveTime,
+    lease: Lease,
     signals: Signals,
     input: InputBytes,
     /// The workspace at the start of the run.
@@ -252,6 +256,14 @@ impl Drive<'_> {
             }
         }
         self.trace_seen = trace.len();
+        Ok(())
+    }
+
+    /// Before anything leaves this process: stops if the lease is over, because somebody else may be at it by now.
+    fn hold_lease(&self) -> Result<(), Interrupt> {
+        if self.lease.is_over(self.deps.clock.monotonic_us()) {
+            return Err(Interrupt::Write(WriteError::Fenced));
+        }
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use crate::{
     active::ActiveTime,
     ambient::RuntimeSpawner,
     drive::{DriveEnd, Fresh, Launch as DriveLaunch, StopSwitch, drive},
+    lease::Lease,
     ports::{Deps, Spawner},
 };
 use portolan_core::{
@@ -69,6 +70,7 @@ pub struct Launch {
 #[derive(Debug)]
 pub struct Slot {
     claim: Claim,
+    lease: Lease,
     permit: OwnedSemaphorePermit,
 }
 
@@ -83,6 +85,7 @@ impl Slot {
 #[derive(Debug)]
 struct Driven {
     epoch: Epoch,
+    lease: Lease,
     active: Option<ActiveTime>,
     abort: CancellationToken,
 }
@@ -149,6 +152,24 @@ impl Host {
         }
     }
 
+    /// What a claim that is made now holds for, by the clock of this process.
+    fn lease(&self) -> Lease {
+        self.lease_until(self.lease_end_us())
+    }
+
+    /// The owner of an embedded store is the only one, and its lease is none.
+    fn lease_until(&self, end_us: u64) -> Lease {
+        match self.options.dead {
+            DeadOwners::AllOthers => Lease::forever(),
+            DeadOwners::LeaseExpired => Lease::until(end_us),
+        }
+    }
+
+    fn lease_end_us(&self) -> u64 {
+        let now_us = self.deps.clock.monotonic_us();
+        now_us.saturating_add(self.options.lease_ms.saturating_mul(1_000))
+    }
+
     /// A free place, if there is one and older runs are not waiting for it.
     pub fn reserve(&self) -> Option<Slot> {
         if self.is_draining() || self.backlog.load(Ordering::Relaxed) {
@@ -156,6 +177,7 @@ impl Host {
         }
         let permit = Arc::clone(&self.places).try_acquire_owned().ok()?;
         Some(Slot {
+            lease: self.lease(),
             claim: self.claim(),
             permit,
         })
@@ -180,6 +202,7 @@ impl Host {
                 run,
                 epoch,
                 redrives: 0,
+                lease: slot.lease,
                 fresh: Some(fresh),
             },
             slot.permit,
@@ -216,6 +239,7 @@ impl Host {
         let abort = CancellationToken::new();
         let driven = Driven {
             epoch,
+            lease: launch.lease.clone(),
             active: None,
             abort: abort.clone(),
         };
@@ -316,6 +340,8 @@ impl Host {
         if runs.is_empty() {
             return;
         }
+        let lease_end_us = self.lease_end_us();
+        let asked: Vec<(RunRef, Epoch)> = runs.iter().map(|(run, epoch, _)| (*run, *epoch)).collect();
         match self
             .deps
             .journal
@@ -330,9 +356,17 @@ impl Host {
                     self.deps.journal.hub().commanded(run);
                 }
                 let driven = self.driven();
-                for run in renewed.lost {
-                    if let Some(driven) = driven.get(&run) {
+                for run in &renewed.lost {
+                    if let Some(driven) = driven.get(run) {
                         driven.abort.cancel();
+                    }
+                }
+                for (run, epoch) in asked {
+                    if let Some(driven) = driven.get(&run)
+                        && driven.epoch == epoch
+                        && !renewed.lost.contains(&run)
+                    {
+                        driven.lease.extend_to(lease_end_us);
                     }
                 }
             }
@@ -358,6 +392,8 @@ impl Host {
                     Err(_) => break,
                 }
             }
+            // Before the request, so that it ends no later than the one in the store.
+            let lease_end_us = self.lease_end_us();
             let request = ClaimRequest {
                 claim: self.claim(),
                 now: self.deps.clock.now(),
@@ -379,6 +415,7 @@ impl Host {
                         run,
                         epoch,
                         redrives,
+                        lease: self.lease_until(lease_end_us),
                         fresh: None,
                     },
                     permit,

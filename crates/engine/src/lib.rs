@@ -12,6 +12,7 @@ pub mod definition;
 pub mod drive;
 pub mod facts;
 pub mod host;
+pub mod lease;
 pub mod ports;
 pub mod prepare;
 pub mod project;
@@ -21,6 +22,7 @@ pub use configuration::Configuration;
 pub use definition::{HostAbilities, Violation};
 pub use drive::{DriveEnd, Launch, drive};
 pub use host::{Host, HostOptions, Slot};
+pub use lease::Lease;
 pub use ports::{
     Deps, Equipment, LedgerAnswer, ModelSource, NoLedger, Observer, Preparer, Spawner, ToolLedger,
     UnknownModel, Unobserved, WorkspaceHost,

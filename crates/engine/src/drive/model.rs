@@ -108,6 +108,7 @@ impl Drive<'_> {
             if let Some(refused) = self.intend(need, state).await? {
                 return Ok(Err(refused));
             }
+            self.hold_lease()?;
             state.sends += 1;
             match self.send(need, state).await {
                 Dispatched::Answer(reply) => {
@@ -298,28 +299,43 @@ impl Drive<'_> {
     ) -> Result<Option<RunFailure>, Interrupt> {
         let policy = self.configuration.retries;
         let may_send_again = state.sends < policy.max_attempts;
+        // An earlier send of this attempt may have been executed. That this one was not says nothing about that: a new key
+        // would be charged a second time.
+        let earlier_in_doubt = state.in_doubt;
+        let says_nothing = match error.failure {
+            ModelFailure::InDoubt => true,
+            ModelFailure::NotSent | ModelFailure::RateLimited | ModelFailure::Overloaded => earlier_in_doubt,
+            ModelFailure::Refused
+            | ModelFailure::Account
+            | ModelFailure::Malformed
+            | ModelFailure::Panicked => false,
+        };
         let until = || {
             let delay = pause::delay_ms(&policy, state.sends, error.retry_after_ms);
             self.deps.clock.now().plus_ms(delay)
         };
-        if error.failure == ModelFailure::InDoubt && may_send_again {
+        if says_nothing && may_send_again {
             state.not_before = Some(until());
             state.in_doubt = true;
             return Ok(None);
         }
         if error.failure.is_definite_and_retryable() && may_send_again {
             let not_before = until();
+            let (cost_usd, cost_is_estimate) = match earlier_in_doubt {
+                true => self.estimate(state.reserved),
+                false => (None, false),
+            };
             let failed = StepFailed {
                 reason: StepFailure::Provider,
                 message: error.message,
                 retryable: true,
                 not_before: Some(not_before),
-                cost_usd: None,
-                cost_is_estimate: false,
+                cost_usd,
+                cost_is_estimate,
             };
             self.writer
                 .push(&Event::StepFailed(failed), Some((state.step, state.attempt)))?;
-            self.writer.settle(state.reserved, NanoUsd::ZERO);
+            self.writer.settle(state.reserved, cost_usd.unwrap_or_default());
             // Committed before anything else: only a committed failure moves the attempt.
             self.writer.flush(None, None).await?;
             state.attempt = state.attempt.next();
@@ -328,7 +344,8 @@ impl Drive<'_> {
             state.not_before = Some(not_before);
             return Ok(None);
         }
-        let may_be_billed = matches!(error.failure, ModelFailure::InDoubt | ModelFailure::Panicked);
+        let may_be_billed =
+            earlier_in_doubt || matches!(error.failure, ModelFailure::InDoubt | ModelFailure::Panicked);
         self.fail_attempt(state, StepFailure::Provider, error.message.clone(), may_be_billed)?;
         let failure = RunFailure::new(FailureKind::Provider, error.message);
         Ok(Some(RunFailure {

@@ -7,6 +7,7 @@ use crate::{
     Configuration, DriveEnd,
     active::ActiveTime,
     facts::{Facts, FactsError},
+    lease::Lease,
     ports::{Deps, Equipment},
     writer::Writer,
 };
@@ -42,6 +43,7 @@ struct Ground<'a> {
     deps: &'a Deps,
     run: RunRef,
     active: ActiveTime,
+    lease: Lease,
     signals: Signals,
     writer: Writer,
     facts: Facts,
@@ -58,6 +60,7 @@ pub(super) async fn begin<'a>(
         run,
         epoch,
         redrives,
+        lease,
         fresh,
     } = launch;
     let signals = Signals::new(Arc::clone(&deps.journal), run, stop.clone());
@@ -65,7 +68,7 @@ pub(super) async fn begin<'a>(
         Some(fresh) => {
             let active = ActiveTime::resume(Arc::clone(&deps.clock), 0);
             share_active(active.clone());
-            fresh_ground(deps, (run, epoch), active, signals, fresh)
+            fresh_ground(deps, (run, epoch), (active, lease), signals, fresh)
         }
         None => {
             let Some(row) = deps.journal.run(run).await.map_err(Interrupt::Read)? else {
@@ -118,6 +121,7 @@ pub(super) async fn begin<'a>(
                 deps,
                 run,
                 active,
+                lease,
                 signals,
                 writer,
                 facts,
@@ -141,7 +145,7 @@ fn writer(deps: &Deps, owned: (RunRef, Epoch), active: &ActiveTime, position: (P
 fn fresh_ground<'a>(
     deps: &'a Deps,
     owned: (RunRef, Epoch),
-    active: ActiveTime,
+    (active, lease): (ActiveTime, Lease),
     signals: Signals,
     fresh: Fresh,
 ) -> Ground<'a> {
@@ -151,6 +155,7 @@ fn fresh_ground<'a>(
         deps,
         run: owned.0,
         active,
+        lease,
         signals,
         writer,
         facts,
@@ -346,6 +351,7 @@ impl<'a> Ground<'a> {
             deps,
             run,
             active,
+            lease,
             signals,
             writer,
             facts,
@@ -368,6 +374,7 @@ impl<'a> Ground<'a> {
             writer,
             facts,
             active,
+            lease,
             signals,
             input: InputBytes::default(),
             baseline,

@@ -90,6 +90,7 @@ impl Drive<'_> {
                 )
                 .await?;
         }
+        self.hold_lease()?;
         match self.invoke(need, &*tool, &key).await {
             Ok(outcome) => {
                 let files = match class {

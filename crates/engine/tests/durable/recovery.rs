@@ -41,6 +41,7 @@ async fn a_stale_owner_changes_nothing() {
         .await;
     let launch = world.claim(1).await.expect("claims");
     let stale = portolan_engine::Launch {
+        lease: portolan_engine::Lease::forever(),
         fresh: None,
         ..launch
     };

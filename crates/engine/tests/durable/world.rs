@@ -382,6 +382,7 @@ impl World {
             run: claimed.run,
             epoch: claimed.epoch,
             redrives: claimed.redrives,
+            lease: portolan_engine::Lease::forever(),
             fresh: None,
         })
     }

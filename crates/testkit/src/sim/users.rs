@@ -9,7 +9,7 @@ use super::{
 use portolan_core::{
     digest::Digest,
     entropy::Entropy,
-    event::{Event, RunQueued, is_terminal_kind},
+    event::{Event, RunQueued},
     ids::{RunId, Seq, TenantId},
     money::NanoUsd,
 };
@@ -72,11 +72,6 @@ impl Users {
     /// Whether everybody got what they wanted.
     pub(super) fn are_done(&self) -> bool {
         self.busy.load(Ordering::Relaxed) == 0
-    }
-
-    /// Whether every run was started.
-    pub(super) fn have_started_all(&self) -> bool {
-        self.left.load(Ordering::Relaxed) == 0
     }
 
     fn take(&self) -> Option<u64> {
@@ -210,7 +205,7 @@ impl Users {
                         self.history.read(reader, run, &event);
                         after = event.seq;
                         patience -= 1;
-                        if is_terminal_kind(&event.kind) || patience == 0 {
+                        if patience == 0 {
                             break;
                         }
                     }
@@ -244,6 +239,15 @@ async fn serve(life: Life, run: RunRef, after: Seq, sending: mpsc::Sender<TailIt
         heartbeat_ms: 15_000,
         poll_ms: 2_000,
     };
+    // A run that has ended has nothing after its last event: the API answers 204.
+    match life.client.run(run).await {
+        Ok(Some(row)) if row.progress.status.is_terminal() && after >= row.last_seq => {
+            let _ = sending.send(TailItem::Ended).await;
+            return;
+        }
+        Ok(_) => {}
+        Err(_) => return,
+    }
     let mut tail = Tail::new(life.client.clone(), life.clock.clone(), run, after, times);
     loop {
         let item = tail.next().await;

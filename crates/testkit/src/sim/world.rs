@@ -99,6 +99,8 @@ pub fn run(seed: u64, swarm: &Swarm, keeps_text: bool) -> Outcome {
     counts.runs = judged.inner.acknowledged.len() as u64;
     counts.simulated_ms = time.now_us() / 1_000;
     count_ends(&judged, &mut counts);
+    // It holds the history.
+    drop(judged);
     Outcome {
         counts,
         digest: history.digest(),

@@ -59,6 +59,7 @@ async fn claim(world: &World, life: u8) -> Option<Launch> {
         run: claimed.run,
         epoch: claimed.epoch,
         redrives: claimed.redrives,
+        lease: portolan_engine::Lease::forever(),
         fresh: None,
     })
 }
