@@ -18,6 +18,7 @@ mod layering;
 mod metadata;
 mod program;
 mod repo;
+mod sim;
 mod soak;
 mod test;
 mod tools;
@@ -44,6 +45,8 @@ enum Command {
     Test(test::Arguments),
     /// Runs the loop's recorded scenarios against this build.
     Conformance(conformance::Arguments),
+    /// Runs the engine on simulated time, with faults in everything around it, seed by seed.
+    Sim(sim::Arguments),
     /// Runs one benchmark program, or all of them.
     Bench(bench::Arguments),
     /// Runs what is too long for the tests: thousands of readers, hours of load.
@@ -67,6 +70,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Check(arguments) => check::run(&repo, arguments),
         Command::Test(arguments) => test::run(&repo, arguments),
         Command::Conformance(arguments) => conformance::run(&repo, arguments),
+        Command::Sim(arguments) => sim::run(&repo, arguments),
         Command::Bench(arguments) => bench::run(&repo, arguments),
         Command::Soak(arguments) => soak::run(&repo, arguments),
     }

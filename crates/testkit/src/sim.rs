@@ -6,6 +6,7 @@
 //! history, event by event, and a seed that fails can be run again. At the end the faults stop, everything has to end, and
 //! rules that know nothing of the engine judge the history.
 
+mod campaign;
 mod check;
 mod database;
 mod executor;
@@ -19,7 +20,11 @@ mod tools;
 mod users;
 mod world;
 
+pub use campaign::{Campaign, Failure, Tally, campaign};
 pub use check::Violation;
 pub use history::Counts;
 pub use swarm::Swarm;
 pub use world::{Outcome, run};
+
+#[cfg(test)]
+mod tests;

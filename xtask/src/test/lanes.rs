@@ -5,7 +5,7 @@ use crate::{
     failure::Failure,
     program::Program,
     repo::Repo,
-    tools,
+    sim, tools,
 };
 
 /// The one set of features that lints and tests are built with, so that nothing is built twice.
@@ -66,6 +66,12 @@ pub(super) const LANES: &[Lane] = &[
         others_need_it: false,
         run: durable,
     },
+    Lane {
+        name: "sim",
+        about: "a thousand seeds on simulated time, and those that failed once",
+        others_need_it: false,
+        run: simulations,
+    },
 ];
 
 fn set_up(repo: &Repo) -> Result<(), Failure> {
@@ -106,6 +112,10 @@ fn durable(repo: &Repo) -> Result<(), Failure> {
         &repo.root().join(conformance::SCENARIOS),
         Drive::KillEverywhere,
     )
+}
+
+fn simulations(repo: &Repo) -> Result<(), Failure> {
+    sim::drive(repo, "dev", &["--seeds".to_owned(), "1000".to_owned()])
 }
 
 fn nextest(repo: &Repo) -> Program {

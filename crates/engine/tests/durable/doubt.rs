@@ -1,8 +1,8 @@
 //! What was started and not answered when its owner died.
 
 use super::world::{RUN, Script, Setup, World};
-use portolan_core::{Fut, event::Event, ids::IdempotencyKey};
-use portolan_engine::{DriveEnd, LedgerAnswer, ToolLedger};
+use portolan_core::{Fut, event::Event, ids::IdempotencyKey, model::ModelFailure};
+use portolan_engine::{DriveEnd, Lease, LedgerAnswer, ToolLedger, drive};
 use portolan_journal::RunStatus;
 use serde_json::json;
 use std::sync::{Arc, Mutex};
@@ -123,4 +123,62 @@ async fn a_write_in_doubt_is_repeated_on_the_files_of_the_last_committed_step() 
         .collect();
     assert_eq!(artifacts, ["artifact_created"]);
     assert_eq!(world.row().await.progress.status, RunStatus::Succeeded);
+}
+
+#[tokio::test]
+async fn that_a_repetition_never_happened_says_nothing_about_the_send_before_it() {
+    for failure in [
+        ModelFailure::NotSent,
+        ModelFailure::RateLimited,
+        ModelFailure::Overloaded,
+    ] {
+        let script = vec![
+            Script::Hang,
+            Script::Fail(failure, None),
+            Script::Final(json!("ok")),
+        ];
+        let world = Setup::new(script).admitted().await;
+        world.drive_and_die(1).await;
+        let end = world.drive_through_time(2).await;
+        assert!(matches!(end, DriveEnd::Ended), "{end:?}");
+        assert_eq!(world.row().await.progress.status, RunStatus::Succeeded);
+        assert_eq!(
+            world.keys(),
+            ["RUN:llm-1:1", "RUN:llm-1:1", "RUN:llm-1:1"],
+            "{failure:?}: another key would be charged a second time"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_definite_failure_of_a_first_send_makes_a_new_attempt() {
+    let script = vec![
+        Script::Fail(ModelFailure::Overloaded, None),
+        Script::Final(json!("ok")),
+    ];
+    let world = Setup::new(script).admitted().await;
+    world.drive_through_time(1).await;
+    assert_eq!(world.keys(), ["RUN:llm-1:1", "RUN:llm-1:2"]);
+}
+
+#[tokio::test]
+async fn an_owner_whose_lease_is_over_sends_nothing_and_runs_nothing() {
+    let asks = Setup::new(vec![Script::Final(json!("ok"))]).admitted().await;
+    let runs = died_in_a_tool(Arc::new(portolan_engine::NoLedger)).await;
+    let answer = LedgerAnswer::NeverRan;
+    let ledger = Arc::new(FakeLedger {
+        answer,
+        asked: Mutex::default(),
+    });
+    let reruns = died_in_a_tool(ledger).await;
+    for (world, sends) in [(asks, 0), (runs, 1), (reruns, 1)] {
+        let tools = world.hanging_tool.0.load(std::sync::atomic::Ordering::SeqCst);
+        let mut launch = world.claim(2).await.expect("a run to claim");
+        launch.lease = Lease::until(0);
+        let end = drive(&world.deps, launch, &world.stop, |_| {}).await;
+        assert!(matches!(end, DriveEnd::Fenced), "{end:?}");
+        assert_eq!(world.sends().len(), sends);
+        let tools_now = world.hanging_tool.0.load(std::sync::atomic::Ordering::SeqCst);
+        assert_eq!(tools_now, tools);
+    }
 }

@@ -139,7 +139,9 @@ impl Executor {
     fn pick(&self, random: &Random) -> Option<(u64, Task, Waker)> {
         let mut guard = self.state();
         let state = &mut *guard;
-        let woken = std::mem::take(&mut *state.woken.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut woken = std::mem::take(&mut *state.woken.lock().unwrap_or_else(PoisonError::into_inner));
+        // Who is woken first by one announcement is the library's choice, and not always the same.
+        woken.sort_unstable();
         for id in woken {
             if !state.ready.contains(&id) {
                 state.ready.push(id);

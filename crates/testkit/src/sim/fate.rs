@@ -50,13 +50,11 @@ impl Fate {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    fn every<F: Future<Output = ()> + Send>(
+    fn every<F: Future<Output = ()> + Send + 'static>(
         &self,
         mean_ms: u64,
         happen: impl Fn(Self) -> F + Send + Sync + 'static,
-    ) where
-        F: 'static,
-    {
+    ) {
         if mean_ms == 0 {
             return;
         }
