@@ -11,7 +11,10 @@ use hyper_util::{
     server::graceful::GracefulShutdown,
 };
 use io::WatchedStream;
-use portolan_core::time::Clock;
+use portolan_core::{
+    faults::{self, Point},
+    time::Clock,
+};
 use rustix::net::sockopt;
 use std::{sync::Arc, time::Duration};
 use tokio::{
@@ -92,7 +95,11 @@ pub async fn serve(
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, _)) => server.take(stream),
+            Ok((stream, _)) => {
+                if faults::at(Point::Accept).await.is_none() {
+                    server.take(stream);
+                }
+            }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
                 server.clock.sleep_ms(ACCEPT_PAUSE_MS).await;

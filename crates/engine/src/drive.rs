@@ -23,6 +23,7 @@ use portolan_core::{
     agent::AgentVersion,
     event::{Event, ResultRejected, RunCancelRequested, RunQueued},
     failure::{FailureKind, RunFailure},
+    faults::{self, Point},
     ids::Epoch,
     manifest::Manifest,
     model::Model,
@@ -141,6 +142,7 @@ pub async fn drive(
         Err(interrupt) => end_of(interrupt),
     };
     if matches!(end, DriveEnd::Ended) {
+        faults::at(Point::EndBeforeDiscard).await;
         deps.preparer.discard(run);
     }
     end
@@ -184,7 +186,9 @@ impl Drive<'_> {
                 Step::Evidence(need) => Step::Done(self.evidence(need).await),
                 Step::Done(done) => return self.finish(&done).await,
             };
-            self.journal_rejections(&step)?;
+            if self.journal_rejections(&step)? {
+                self.writer.at(Point::ResultRefused).await;
+            }
         }
     }
 
@@ -239,8 +243,9 @@ impl Drive<'_> {
         }
     }
 
-    /// Turns refused results of the machine's trace into events, apart from those that the journal has.
-    fn journal_rejections(&mut self, step: &Step) -> Result<(), Interrupt> {
+    /// Turns refused results of the machine's trace into events, apart from those that the journal has. Whether there were any.
+    fn journal_rejections(&mut self, step: &Step) -> Result<bool, Interrupt> {
+        let mut any = false;
         let trace = step.trace();
         for event in trace.get(self.trace_seen..).unwrap_or_default() {
             if let TraceKind::ResultRejected { call_id, error } = &event.kind {
@@ -253,10 +258,11 @@ impl Drive<'_> {
                     error: error.clone(),
                 };
                 self.writer.push(&Event::ResultRejected(rejected), None)?;
+                any = true;
             }
         }
         self.trace_seen = trace.len();
-        Ok(())
+        Ok(any)
     }
 
     /// Before anything leaves this process: stops if the lease is over, because somebody else may be at it by now.

@@ -10,6 +10,7 @@ use crate::{
 use portolan_core::{
     agent::AgentVersion,
     event::RunQueued,
+    faults::{self, Point},
     ids::{Epoch, OwnerId},
     time::Timestamp,
 };
@@ -235,7 +236,7 @@ impl Host {
     }
 
     fn start(self: &Arc<Self>, launch: DriveLaunch, permit: OwnedSemaphorePermit) {
-        let (run, epoch) = (launch.run, launch.epoch);
+        let (run, epoch, is_fresh) = (launch.run, launch.epoch, launch.fresh.is_some());
         let abort = CancellationToken::new();
         let driven = Driven {
             epoch,
@@ -259,6 +260,9 @@ impl Host {
                 run,
                 epoch,
             };
+            if is_fresh {
+                faults::at(Point::Launched).await;
+            }
             let end = tokio::select! {
                 biased;
                 end = drive(&host.deps, launch, &host.stop, share) => end,
@@ -342,6 +346,9 @@ impl Host {
         }
         let lease_end_us = self.lease_end_us();
         let asked: Vec<(RunRef, Epoch)> = runs.iter().map(|(run, epoch, _)| (*run, *epoch)).collect();
+        if faults::at(Point::LeaseDue).await.is_some() {
+            return;
+        }
         match self
             .deps
             .journal
@@ -354,6 +361,9 @@ impl Host {
             Ok(renewed) => {
                 for run in renewed.commanded {
                     self.deps.journal.hub().commanded(run);
+                }
+                if !renewed.lost.is_empty() {
+                    faults::at(Point::LeaseLost).await;
                 }
                 let driven = self.driven();
                 for run in &renewed.lost {
@@ -400,6 +410,9 @@ impl Host {
                 max: u32::try_from(permits.len()).unwrap_or(u32::MAX),
                 dead: self.options.dead,
             };
+            if faults::at(Point::SweepBeforeClaim).await.is_some() {
+                return;
+            }
             let asked = permits.len();
             let claimed = match self.deps.journal.claim(request).await {
                 Ok(claimed) => claimed,
@@ -409,7 +422,16 @@ impl Host {
                 }
             };
             let got = claimed.len();
-            for (Claimed { run, epoch, redrives }, permit) in claimed.into_iter().zip(permits) {
+            if got > 0 && faults::at(Point::ClaimCommitted).await.is_some() {
+                tracing::warn!("the answer to a claim is lost");
+                return;
+            }
+            for (started, (Claimed { run, epoch, redrives }, permit)) in
+                claimed.into_iter().zip(permits).enumerate()
+            {
+                if started == 1 && faults::at(Point::SweepHalf).await.is_some() {
+                    return;
+                }
                 self.start(
                     DriveLaunch {
                         run,
@@ -445,6 +467,7 @@ impl Host {
     /// Stops claiming, lets the steps in flight finish for a while, gives every run back.
     pub async fn drain(self: &Arc<Self>, grace_ms: u64) {
         self.stop.drain();
+        faults::at(Point::DrainBegun).await;
         self.tasks.close();
         let grace = self.deps.clock.sleep_ms(grace_ms);
         let finished = tokio::select! {

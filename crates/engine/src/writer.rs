@@ -3,13 +3,14 @@
 use crate::active::ActiveTime;
 use portolan_core::{
     event::{Event, EventError},
+    faults::{self, Fault, Point},
     ids::{Attempt, Epoch, Seq, StepId},
     money::NanoUsd,
     time::{Clock, Timestamp},
 };
 use portolan_journal::{
     Append, Appended, InboxEntry, InboxId, JournalError, JournalStore, NewEvent, Progress, Release, RunRef,
-    ScopeKey, Settlement, TopUp, fold::FoldError,
+    ScopeKey, Settlement, TopUp, faulty, fold::FoldError,
 };
 use std::sync::Arc;
 
@@ -69,6 +70,8 @@ pub(crate) struct Writer {
     /// When the first event was gathered since the last flush. One append has one moment, and the fold that travels with
     /// it must name the very moment that its rows will have.
     gathered_at: Option<Timestamp>,
+    /// What a test wants the next append to come to.
+    pretended: Option<Fault>,
     /// Commands that the last flush found waiting.
     pub(crate) inbox: Vec<InboxEntry>,
 }
@@ -94,6 +97,7 @@ impl Writer {
             consumed: Vec::new(),
             advances: false,
             gathered_at: None,
+            pretended: None,
             inbox: Vec::new(),
         }
     }
@@ -152,6 +156,11 @@ impl Writer {
         self.consumed.push(entry);
     }
 
+    /// Comes by a point. What a test pretends there is what the next append comes to.
+    pub(crate) async fn at(&mut self, point: Point) {
+        self.pretended = faults::at(point).await.or(self.pretended);
+    }
+
     /// Makes everything that is gathered durable, and the next call's intent with it if its money is granted.
     pub(crate) async fn flush(
         &mut self,
@@ -190,7 +199,8 @@ impl Writer {
             release,
         };
         let granted = append.top_up.as_ref().map(|top_up| top_up.progress.clone());
-        match self.commit(append).await? {
+        let pretended = self.pretended.take();
+        match self.commit(append, pretended).await? {
             Appended::Committed { last_seq, inbox } => {
                 self.last_seq = last_seq;
                 self.inbox = inbox;
@@ -217,11 +227,11 @@ impl Writer {
     }
 
     /// Appends, and resolves outcomes that are not known by reading back.
-    async fn commit(&self, append: Append) -> Result<Appended, WriteError> {
+    async fn commit(&self, append: Append, mut pretended: Option<Fault>) -> Result<Appended, WriteError> {
         let mut pause_ms = FIRST_PAUSE_MS;
         let mut last = JournalError::NotCommitted("it was never tried".to_owned());
         for _ in 0..MAX_TRIES {
-            match self.journal.append(append.clone()).await {
+            match self.append(append.clone(), pretended.take()).await {
                 // An earlier try of this very append has landed late.
                 Ok(Appended::Elsewhere) => match self.read_back(&append).await {
                     Ok(Some(appended)) => return Ok(appended),
@@ -242,6 +252,17 @@ impl Writer {
             pause_ms = pause_ms.saturating_mul(2);
         }
         Err(WriteError::Lost(last))
+    }
+
+    async fn append(&self, append: Append, pretended: Option<Fault>) -> Result<Appended, JournalError> {
+        if pretended.is_some_and(Fault::is_error) {
+            return Err(faulty::not_committed());
+        }
+        let appended = self.journal.append(append).await?;
+        match pretended.or(faults::at(Point::AppendCommitted).await) {
+            Some(_) => Err(faulty::unknown()),
+            None => Ok(appended),
+        }
     }
 
     /// What became of an append whose outcome is not known; `None`: it was not committed.

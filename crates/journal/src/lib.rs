@@ -9,6 +9,7 @@
 pub mod append;
 pub mod audit;
 pub mod blob;
+pub mod faulty;
 pub mod fold;
 pub mod hub;
 pub mod memory;

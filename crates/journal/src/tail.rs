@@ -10,12 +10,14 @@
 pub(crate) mod lookout;
 
 use crate::{
+    faulty,
     hub::RunSignal,
     row::RunRef,
     store::{JournalError, JournalStore},
 };
 use portolan_core::{
     event::{Recorded, is_terminal_kind},
+    faults::{self, Point},
     ids::Seq,
     time::Clock,
 };
@@ -123,7 +125,12 @@ impl Tail {
                 State::Ended => return TailItem::Ended,
                 State::Reading => match self.event().await {
                     Ok(Some(event)) => return TailItem::Event(event),
-                    Ok(None) => self.state = State::Waiting,
+                    Ok(None) => {
+                        if faults::at(Point::StreamSeam).await.is_some() {
+                            return TailItem::ComeAgain(faulty::not_committed());
+                        }
+                        self.state = State::Waiting;
+                    }
                     Err(error) => return TailItem::ComeAgain(error),
                 },
                 State::Waiting if self.has_everything() => self.state = State::Ended,

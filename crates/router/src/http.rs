@@ -13,7 +13,11 @@ use crate::BaseUrlPolicy;
 use ::http::{HeaderMap, StatusCode};
 use ambient::OwnRuntime;
 use bytes::Bytes;
-use portolan_core::{Fut, blocking::Waiting};
+use portolan_core::{
+    Fut,
+    blocking::Waiting,
+    faults::{self, Point},
+};
 use reqwest::{Client, Proxy, Url, redirect, retry};
 use std::{
     error::Error,
@@ -194,13 +198,13 @@ fn build(options: &HttpOptions) -> Result<Client, HttpClientError> {
 }
 
 async fn exchange(client: Client, request: HttpRequest) -> Result<HttpAnswer, TransportError> {
-    let sent = client
+    let sending = client
         .post(request.url)
         .headers(request.headers)
         .timeout(request.timeout)
         .body(request.body)
-        .send()
-        .await;
+        .send();
+    let sent = on_its_way(sending).await;
     let mut response = sent.map_err(|error| {
         // Only what cannot have reached the provider is definite; every other failure leaves the bill open.
         let not_sent = error.is_connect() || error.is_builder();
@@ -218,12 +222,29 @@ async fn exchange(client: Client, request: HttpRequest) -> Result<HttpAnswer, Tr
     } else {
         MAX_ERROR_BYTES
     };
+    faults::at(Point::ModelMidAnswer).await;
     let body = read(response, bound).await;
     Ok(HttpAnswer {
         status,
         headers,
         body,
     })
+}
+
+/// Sends, and comes by the point where the request is on its way: a moment after it began, if a test waits there.
+async fn on_its_way<T>(sending: impl Future<Output = T>) -> T {
+    const MOMENT: Duration = Duration::from_millis(20);
+    if !faults::is_armed(Point::ModelSent) {
+        faults::at(Point::ModelSent).await;
+        return sending.await;
+    }
+    let mut sending = std::pin::pin!(sending);
+    let early = tokio::time::timeout(MOMENT, sending.as_mut()).await;
+    faults::at(Point::ModelSent).await;
+    match early {
+        Ok(answer) => answer,
+        Err(_) => sending.await,
+    }
 }
 
 /// Reads a body piece by piece, so that no length a provider announces is ever believed.

@@ -14,7 +14,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{StatusCode, header};
-use portolan_journal::{Command, Commanded};
+use portolan_core::faults::Point;
+use portolan_journal::{Command, Commanded, faulty};
 use std::sync::Arc;
 
 /// Asks a run to end. The answer means that the request is durable.
@@ -33,7 +34,12 @@ pub(crate) async fn cancel(
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
     let run = run_ref(auth.tenant(), &id)?;
-    match api.journal.command(run, Command::Cancel, api.clock.now()).await? {
+    let asked = faulty::between(
+        Point::CancelBeforeCommit,
+        Point::CancelCommitted,
+        api.journal.command(run, Command::Cancel, api.clock.now()),
+    );
+    match asked.await? {
         Commanded::Accepted => {}
         Commanded::NotFound => return Err(not_found()),
         Commanded::AlreadyTerminal => {

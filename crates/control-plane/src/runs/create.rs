@@ -22,12 +22,14 @@ use http::{HeaderValue, StatusCode, header};
 use portolan_core::{
     agent::{AgentName, AgentVersion, FileContent, RunLimits},
     event::{Event, RunQueued},
+    faults::Point,
     ids::{Seq, TenantId},
     money::NanoUsd,
     time::Timestamp,
 };
 use portolan_journal::{
     Admission, Admitted, Claim, IdempotencyClaim, JournalError, NewEvent, Progress, RunRef, RunRow, ScopeKey,
+    faulty,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -212,7 +214,12 @@ async fn admit(
         at,
     };
     let claim = admission.claim;
-    let admitted = match api.journal.admit(admission).await {
+    let admitting = faulty::between(
+        Point::AdmitParsed,
+        Point::AdmitCommitted,
+        api.journal.admit(admission),
+    );
+    let admitted = match admitting.await {
         Err(JournalError::Unknown(cause)) => read_back(api, run, claim, cause).await?,
         answer => answer?,
     };

@@ -7,7 +7,10 @@ use super::frames::{HEARTBEAT, come_again, frame};
 use crate::api::Api;
 use bytes::Bytes;
 use futures::Stream;
-use portolan_core::ids::Seq;
+use portolan_core::{
+    faults::{self, Point},
+    ids::Seq,
+};
 use portolan_journal::{RunRef, Tail, TailItem, TailTimes};
 use std::{convert::Infallible, sync::Arc};
 
@@ -81,7 +84,10 @@ impl EventStream {
             return None;
         }
         match item {
-            TailItem::Event(event) => Some(frame(self.run.run, &event)),
+            TailItem::Event(event) => {
+                faults::at(Point::FrameBefore).await;
+                Some(frame(self.run.run, &event))
+            }
             TailItem::HeartbeatDue => Some(HEARTBEAT),
             TailItem::Ended => None,
             TailItem::ComeAgain(error) => {

@@ -1,7 +1,11 @@
 //! A stream that ends a connection whose client takes nothing of its answer.
 
 use super::framing::HeadWatch;
-use portolan_core::{Fut, time::Clock};
+use portolan_core::{
+    Fut,
+    faults::{self, Point},
+    time::Clock,
+};
 use std::{
     fmt,
     io::{self, IoSlice},
@@ -48,6 +52,26 @@ impl WatchedStream {
         }
     }
 
+    /// Comes by the point of what is written, with a half of it on its way if a test steps in there. Whoever survives that has
+    /// lost the connection.
+    fn come_by(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> io::Result<()> {
+        let point = if bytes.starts_with(b"HTTP/1.1 201") {
+            Point::AnswerHalf
+        } else if bytes.windows(8).any(|window| window == b"\nevent: ") {
+            Point::FrameHalf
+        } else {
+            return Ok(());
+        };
+        if !faults::is_armed(point) {
+            faults::at_blocking(point);
+            return Ok(());
+        }
+        let half = Pin::new(&mut self.stream).poll_write(cx, &bytes[..bytes.len() / 2]);
+        faults::at_blocking(point);
+        drop(half);
+        Err(io::ErrorKind::ConnectionAborted.into())
+    }
+
     /// Lets a write pass, or counts the time for which it does not.
     fn progress<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
@@ -80,6 +104,9 @@ impl AsyncRead for WatchedStream {
 impl AsyncWrite for WatchedStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        if faults::ENABLED {
+            this.come_by(cx, bytes)?;
+        }
         let written = Pin::new(&mut this.stream).poll_write(cx, bytes);
         this.progress(cx, written)
     }
@@ -90,6 +117,10 @@ impl AsyncWrite for WatchedStream {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        if faults::ENABLED {
+            let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+            this.come_by(cx, &bytes)?;
+        }
         let written = Pin::new(&mut this.stream).poll_write_vectored(cx, slices);
         this.progress(cx, written)
     }

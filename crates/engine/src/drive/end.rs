@@ -6,6 +6,7 @@ use portolan_core::{
     artifact::{Artifact, Operation},
     event::{Event, RunEnded, RunSucceeded},
     failure::{FailureKind, RunFailure},
+    faults::Point,
 };
 use serde_json::value::to_raw_value;
 
@@ -32,6 +33,7 @@ impl Drive<'_> {
             Err(failure) => ended(failure.clone(), artifacts_unknown),
         };
         self.writer.push(&terminal, None)?;
+        self.writer.at(Point::EndBeforeCommit).await;
         self.writer.flush(None, None).await?;
         Ok(())
     }

@@ -13,6 +13,7 @@ use portolan_agent::machine::{NeedModel, Step, Stop, Unanswered, unusable};
 use portolan_core::{
     event::{Event, StepAmbiguous, StepCompleted, StepFailed, StepFailure, StepStarted, StepStatus},
     failure::{FailureKind, RunFailure},
+    faults::Point,
     ids::{Attempt, IdempotencyKey, StepId, StepKind},
     model::{ModelError, ModelFailure, ModelReply},
     money::NanoUsd,
@@ -112,10 +113,12 @@ impl Drive<'_> {
             state.sends += 1;
             match self.send(need, state).await {
                 Dispatched::Answer(reply) => {
+                    self.writer.at(Point::ModelAnswered).await;
                     self.journal_answer(&reply, state)?;
                     return Ok(Ok(*reply));
                 }
                 Dispatched::Aborted(stop) => {
+                    self.writer.at(Point::CallAborted).await;
                     self.note_stop(stop)?;
                     self.fail_attempt(
                         state,
@@ -169,9 +172,11 @@ impl Drive<'_> {
             event,
             step: (state.step, state.attempt),
         };
+        self.writer.at(Point::ModelBeforeIntent).await;
         match self.writer.flush(Some(next), None).await? {
             Flushed::Done => {
                 state.reserved = worst;
+                self.writer.at(Point::ModelIntended).await;
                 Ok(None)
             }
             Flushed::TopUpRefused(scope) => Ok(Some(Unanswered::Refused(over_budget(&scope, worst)))),
@@ -336,8 +341,10 @@ impl Drive<'_> {
             self.writer
                 .push(&Event::StepFailed(failed), Some((state.step, state.attempt)))?;
             self.writer.settle(state.reserved, cost_usd.unwrap_or_default());
+            self.writer.at(Point::RetryDecided).await;
             // Committed before anything else: only a committed failure moves the attempt.
             self.writer.flush(None, None).await?;
+            self.writer.at(Point::RetryCommitted).await;
             state.attempt = state.attempt.next();
             state.reserved = NanoUsd::ZERO;
             state.in_doubt = false;

@@ -16,6 +16,7 @@ use portolan_core::{
     digest::Digest,
     event::{Event, Recorded, RunEnded, RunRecovered, RunResumed, RunStarted},
     failure::{FailureKind, RunFailure},
+    faults::{self, Point},
     ids::{Epoch, Seq, StepKind},
     manifest::Manifest,
     time::Timestamp,
@@ -86,6 +87,7 @@ pub(super) async fn begin<'a>(
                 return quarantine(writer, message).await;
             }
             let records = read_all(deps, run).await?;
+            faults::at(Point::JournalRead).await;
             let facts = match understood(&records, &row.progress) {
                 Ok(facts) => facts,
                 Err(message) => return quarantine(writer, message).await,

@@ -17,6 +17,7 @@ use portolan_core::{
     artifact::{Artifact, Operation},
     cancel::CancelToken,
     event::{Event, StepAmbiguous, StepCompleted, StepFailed, StepFailure, StepStarted, StepStatus},
+    faults::Point,
     ids::{Attempt, IdempotencyKey, StepId, StepKind},
     manifest::ManifestChange,
     money::NanoUsd,
@@ -79,6 +80,7 @@ impl Drive<'_> {
                 reserved_usd: None,
             };
             let event = Event::StepStarted(started);
+            self.writer.at(Point::ToolBeforeIntent).await;
             self.writer
                 .flush(
                     Some(NextCall {
@@ -89,10 +91,12 @@ impl Drive<'_> {
                     None,
                 )
                 .await?;
+            self.writer.at(Point::ToolIntended).await;
         }
         self.hold_lease()?;
         match self.invoke(need, &*tool, &key).await {
             Ok(outcome) => {
+                self.writer.at(Point::ToolAnswered).await;
                 let files = match class {
                     ToolClass::Pure => None,
                     ToolClass::Idempotent | ToolClass::Once => self.file_change().await?,
@@ -102,6 +106,7 @@ impl Drive<'_> {
                 Ok(Ok(outcome))
             }
             Err(stop) => {
+                self.writer.at(Point::CallAborted).await;
                 self.note_stop(stop)?;
                 let failed = StepFailed {
                     reason: StepFailure::Aborted,

@@ -29,6 +29,11 @@ pub(super) enum Fault {
 }
 
 impl Fault {
+    /// What a test pretends.
+    pub(super) fn pretended() -> Self {
+        Self::Refused("a test pretends that it failed".to_owned())
+    }
+
     /// Whether the database said that it has done nothing, and the connection is as good as before.
     pub(super) fn is_definite(&self) -> bool {
         match self {

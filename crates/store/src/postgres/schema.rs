@@ -9,6 +9,7 @@ use super::{
     open::{self, PostgresOpenError},
 };
 use crate::steps::{self, LaterBuild, Step};
+use portolan_core::faults::{self, Point};
 use std::cmp::Ordering;
 use tokio_postgres::error::{Error, SqlState};
 
@@ -161,7 +162,9 @@ pub(super) async fn make_or_check(link: &Link) -> Result<(), PostgresMigrationEr
     if found > 0 && is_used(link).await.map_err(|error| unreadable(&error))? {
         return Err(PostgresMigrationError::Behind { found, known });
     }
-    while apply_next(link).await?.is_some() {}
+    while apply_next(link).await?.is_some() {
+        faults::at(Point::MigrateBetween).await;
+    }
     Ok(())
 }
 

@@ -20,6 +20,11 @@ pub(super) enum Fault {
 }
 
 impl Fault {
+    /// What a test pretends.
+    pub(super) fn pretended() -> Self {
+        Self::Refused("a test pretends that it failed".to_owned())
+    }
+
     /// Says what was found where something else belongs.
     pub(super) fn corrupt(what: impl std::fmt::Display) -> Self {
         Self::Corrupt(what.to_string())

@@ -4,6 +4,7 @@
 //! work with this rusqlite, but it keeps a second record, panics on a damaged one, and brings a dozen crates along.)
 
 use crate::steps::{self, LaterBuild, Step};
+use portolan_core::faults::{self, Point};
 use rusqlite::{Connection, TransactionBehavior};
 
 /// What marks a database as ours: "PORT".
@@ -87,6 +88,7 @@ fn application(connection: &Connection) -> Result<i32, MigrationError> {
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), MigrationError> {
     for step in pending(connection)? {
         apply(connection, step)?;
+        faults::at_blocking(Point::MigrateBetween);
     }
     Ok(())
 }

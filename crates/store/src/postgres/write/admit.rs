@@ -13,6 +13,7 @@ use crate::{code, judge};
 use deadpool_postgres::ClientWrapper;
 use portolan_core::{
     Fut,
+    faults::{self, Point},
     ids::{Epoch, Seq},
 };
 use portolan_journal::{Admission, Admitted, IdempotencyClaim, Progress};
@@ -221,8 +222,14 @@ async fn alone(admit: &Admit, client: &ClientWrapper) -> Result<Admitted, Fault>
     }
     if let Some(claim) = idempotency {
         keep_key(client, admission, claim).await?;
+        if faults::at(Point::KeyKept).await.is_some() {
+            return Err(Fault::pretended());
+        }
     }
     insert(client, admit).await?;
+    if faults::at(Point::AdmitHalf).await.is_some() {
+        return Err(Fault::pretended());
+    }
     for open in &mut books {
         open.books.reserved = open.books.reserved.saturating_add(*reserve);
     }

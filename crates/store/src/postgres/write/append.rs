@@ -11,7 +11,13 @@ use super::{
 };
 use crate::{code, judge::PreparedAppend};
 use deadpool_postgres::ClientWrapper;
-use portolan_core::{Fut, agent::AgentName, ids::Seq, money::NanoUsd};
+use portolan_core::{
+    Fut,
+    agent::AgentName,
+    faults::{self, Point},
+    ids::Seq,
+    money::NanoUsd,
+};
 use portolan_journal::{Appended, InboxEntry, RunStatus};
 
 /// Changes the rows whose generation and place hold, writes the events of those alone, and the usage of those that end. Left
@@ -225,6 +231,10 @@ impl Write for PreparedAppend {
             Appended::Fenced | Appended::Elsewhere => return,
         };
         let ended = self.ending(granted).progress.status.is_terminal();
+        // A hint that is lost costs readers a moment, and no event.
+        if ended && faults::at_blocking(Point::EndUnannounced).is_some() {
+            return;
+        }
         news.committed(self.append.run, last_seq, ended);
     }
 }
@@ -255,6 +265,9 @@ async fn alone(request: &PreparedAppend, client: &ClientWrapper) -> Result<Appen
     let refused = decision.refused.clone();
     budget::keep(client, append.run.tenant, &decision.books).await?;
     clear_inbox(request, client, &kept).await?;
+    if faults::at(Point::AppendHalf).await.is_some() {
+        return Err(Fault::pretended());
+    }
     let next_seq = change(request, client, &row, &decision, &kept).await?;
     let last_seq = seq_before(next_seq)?;
     Ok(match refused {

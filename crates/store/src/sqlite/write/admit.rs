@@ -10,7 +10,10 @@ use super::{
     budget, events,
 };
 use crate::judge;
-use portolan_core::ids::{Epoch, Seq};
+use portolan_core::{
+    faults::{self, Point},
+    ids::{Epoch, Seq},
+};
 use portolan_journal::{Admission, Admitted, Hub, IdempotencyClaim, Progress, RunRef, RunStatus};
 use rusqlite::{Connection, params};
 
@@ -91,6 +94,9 @@ impl Write for Admit {
             return Ok(Admitted::OverBudget { scope });
         }
         self.insert_run(tx.connection)?;
+        if faults::at_blocking(Point::AdmitHalf).is_some() {
+            return Err(Fault::pretended());
+        }
         events::insert(tx.connection, *run, 1, std::iter::once(queued), *at)?;
         for open in &mut books {
             open.books.reserved = open.books.reserved.saturating_add(*reserve);
@@ -98,6 +104,9 @@ impl Write for Admit {
         budget::keep(tx.connection, run.tenant, &books)?;
         if let Some(claim) = idempotency {
             keep_key(tx.connection, *run, claim, at.0)?;
+            if faults::at_blocking(Point::KeyKept).is_some() {
+                return Err(Fault::pretended());
+            }
         }
         Ok(Admitted::Created {
             epoch: claim.is_some().then_some(Epoch(1)),

@@ -11,7 +11,13 @@ use super::{
     usage::{self, Ended},
 };
 use crate::judge::{Decision, Ending, PreparedAppend};
-use portolan_core::{agent::AgentName, ids::Seq, money::NanoUsd, time::Timestamp};
+use portolan_core::{
+    agent::AgentName,
+    faults::{self, Point},
+    ids::Seq,
+    money::NanoUsd,
+    time::Timestamp,
+};
 use portolan_journal::{Append, Appended, Hub, InboxEntry, RunStatus};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -67,6 +73,9 @@ impl AppendEvents {
         let Some((next_seq, commands)) = updated else {
             return Ok(None);
         };
+        if faults::at_blocking(Point::AppendHalf).is_some() {
+            return Err(Fault::pretended());
+        }
         self.insert_events(connection, next_seq, &ending)?;
         let inbox = match commands {
             0 => Vec::new(),
@@ -99,6 +108,9 @@ impl AppendEvents {
         let kept = self.0.remaining(inbox, decision.ended());
 
         let next_seq = self.update_run(tx.connection, &row, &decision, &kept)?;
+        if faults::at_blocking(Point::AppendHalf).is_some() {
+            return Err(Fault::pretended());
+        }
         self.insert_events(tx.connection, next_seq, &decision.ending)?;
         self.clear_inbox(tx.connection, &row, &kept)?;
         budget::keep(tx.connection, append.run.tenant, &decision.books)?;
@@ -233,6 +245,10 @@ impl Write for AppendEvents {
             Appended::Fenced | Appended::Elsewhere => return,
         };
         let ended = self.0.ending(granted).progress.status.is_terminal();
+        // A hint that is lost costs readers a moment, and no event.
+        if ended && faults::at_blocking(Point::EndUnannounced).is_some() {
+            return;
+        }
         hub.committed(self.0.append.run, last_seq, ended);
     }
 }
