@@ -17,6 +17,7 @@ pub mod compose;
 pub mod config;
 mod exit;
 mod failure;
+mod faults;
 mod folder;
 mod logging;
 mod render;

@@ -19,7 +19,7 @@ mod plan;
 mod planted;
 
 #[cfg(all(feature = "faults", debug_assertions))]
-pub use armed::{Gate, Hook, Scope, arm_process, arm_thread, at, at_blocking, hits, is_armed};
+pub use armed::{Gate, Scope, arm_process, arm_process_by, arm_thread, at, at_blocking, hits, is_armed};
 #[cfg(all(feature = "faults", debug_assertions))]
 pub use plan::{Action, Plan, PlanError, Trigger};
 pub use plant::Plant;
@@ -27,8 +27,26 @@ pub use plant::Plant;
 pub use planted::{Planted, plant, plant_in_process, planted};
 pub use point::Point;
 
+use crate::Fut;
+use std::fmt;
+
 /// Whether this build has failpoints and planted bugs.
 pub const ENABLED: bool = cfg!(all(feature = "faults", debug_assertions));
+
+/// What of a fault touches the world.
+pub trait Hook: Send + Sync + fmt::Debug {
+    /// Waits.
+    fn sleep_ms(&self, ms: u64) -> Fut<'static, ()>;
+
+    /// Waits on a thread that may block.
+    fn sleep_ms_blocking(&self, ms: u64);
+
+    /// Hears that something is about to happen at the point of that name.
+    fn fired(&self, point: &'static str);
+
+    /// Ends the process without anything else. Returns only if somebody else will end it.
+    fn die(&self);
+}
 
 /// What the code at a point is asked to pretend. Dying, waiting and holding need nobody's help.
 #[cfg(all(feature = "faults", debug_assertions))]
@@ -61,8 +79,11 @@ impl Fault {
 
 #[cfg(not(all(feature = "faults", debug_assertions)))]
 mod off {
-    use super::{Fault, Plant, Point};
-    use std::future::{Ready, ready};
+    use super::{Fault, Hook, Plant, Point};
+    use std::{
+        future::{Ready, ready},
+        sync::Arc,
+    };
 
     /// Comes by a point: nothing, in this build.
     pub fn at(_point: Point) -> Ready<Option<Fault>> {
@@ -79,13 +100,18 @@ mod off {
         false
     }
 
+    /// Arms the points of the whole process: refused, in this build.
+    pub fn arm_process_by(_rules: &str, _bugs: &str, _hook: Arc<dyn Hook>) -> Result<(), String> {
+        Err("this build cannot pretend anything".to_owned())
+    }
+
     /// Whether a bug is planted: never, in this build.
     pub const fn planted(_plant: Plant) -> bool {
         false
     }
 }
 #[cfg(not(all(feature = "faults", debug_assertions)))]
-pub use off::{at, at_blocking, is_armed, planted};
+pub use off::{arm_process_by, at, at_blocking, is_armed, planted};
 
 #[cfg(all(test, feature = "faults", debug_assertions))]
 mod tests;

@@ -6,7 +6,7 @@ use crate::{
     compose::{self, ComposeError},
     config::{Config, process_environment},
     failure::OrFail as _,
-    logging,
+    faults, logging,
     screen::Screen,
 };
 use portolan_router::ProviderConfigError;
@@ -25,6 +25,7 @@ const GRACE_MS: u64 = 25_000;
 pub(super) async fn run(args: ServeArgs, global: &Global, screen: &Screen) -> Result<Exit, Failure> {
     let config = Config::load(&args.server.flags(global), &process_environment)?;
     logging::start(config.log.value.as_deref(), "info", config.log_format.value)?;
+    faults::arm()?;
     let mut signals = Signals::listen()?;
     raise_descriptor_limit();
     for variable in &config.unsupported_keys {

@@ -1,10 +1,8 @@
 //! Points that are armed: for the process, and for a thread in its place.
 
-use super::{Action, Fault, Plan, Point};
-use crate::Fut;
+use super::{Action, Fault, Hook, Plan, PlanError, Plant, Point, plant_in_process};
 use std::{
     cell::RefCell,
-    fmt,
     future::poll_fn,
     sync::{
         Arc, Condvar, Mutex, PoisonError, RwLock,
@@ -12,18 +10,6 @@ use std::{
     },
     task::{Poll, Waker},
 };
-
-/// What of a fault touches the world.
-pub trait Hook: Send + Sync + fmt::Debug {
-    /// Waits.
-    fn sleep_ms(&self, ms: u64) -> Fut<'static, ()>;
-
-    /// Waits on a thread that may block.
-    fn sleep_ms_blocking(&self, ms: u64);
-
-    /// Says where, and ends the process without anything else. Returns only if somebody else will end it.
-    fn die(&self, point: Point);
-}
 
 /// A gate that is closed until it is opened.
 #[derive(Debug, Default)]
@@ -97,7 +83,9 @@ impl Armed {
             .rules
             .iter()
             .find(|(at, trigger, _)| *at == point && trigger.fires(hit, point));
-        rule.map(|(_, _, action)| action.clone())
+        let action = rule.map(|(_, _, action)| action.clone())?;
+        self.hook.fired(point.name());
+        Some(action)
     }
 }
 
@@ -110,6 +98,19 @@ thread_local! {
 /// Arms the points of the whole process, for good.
 pub fn arm_process(plan: Plan, hook: Arc<dyn Hook>) {
     *PROCESS.write().unwrap_or_else(PoisonError::into_inner) = Some(Armed::new(plan, hook));
+}
+
+/// Arms the points of the whole process and plants bugs in it, as texts say: rules as a plan has them, names of bugs with
+/// semicolons between them.
+pub fn arm_process_by(rules: &str, bugs: &str, hook: Arc<dyn Hook>) -> Result<(), String> {
+    let plan: Plan = rules.parse().map_err(|error: PlanError| error.to_string())?;
+    for name in bugs.split(';').map(str::trim).filter(|name| !name.is_empty()) {
+        plant_in_process(
+            Plant::named(name).ok_or_else(|| format!("`{name}` is no bug that can be planted"))?,
+        );
+    }
+    arm_process(plan, hook);
+    Ok(())
 }
 
 /// Arms the points of this thread in place of those of the process, for as long as the scope lives.
@@ -169,7 +170,7 @@ pub async fn at(point: Point) -> Option<Fault> {
         Action::Delay { ms } => armed.hook.sleep_ms(ms).await,
         Action::Hold(gate) => gate.pass().await,
         Action::Die => {
-            armed.hook.die(point);
+            armed.hook.die();
             std::future::pending::<()>().await;
         }
     }
@@ -184,7 +185,7 @@ pub fn at_blocking(point: Point) -> Option<Fault> {
         Action::Delay { ms } => armed.hook.sleep_ms_blocking(ms),
         Action::Hold(gate) => gate.pass_blocking(),
         Action::Die => {
-            armed.hook.die(point);
+            armed.hook.die();
             loop {
                 std::thread::park();
             }

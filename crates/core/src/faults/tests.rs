@@ -26,7 +26,9 @@ impl Hook for Counting {
         self.slept_ms.fetch_add(ms, Ordering::SeqCst);
     }
 
-    fn die(&self, _point: Point) {
+    fn fired(&self, _point: &'static str) {}
+
+    fn die(&self) {
         self.deaths.fetch_add(1, Ordering::SeqCst);
     }
 }
