@@ -10,6 +10,7 @@ pub mod clock;
 pub mod conformance;
 pub mod entropy;
 pub mod kill;
+pub mod matrix;
 pub mod postgres;
 pub mod random;
 pub mod sim;
