@@ -16,6 +16,7 @@ pub mod lease;
 pub mod ports;
 pub mod prepare;
 pub mod project;
+pub mod replay;
 mod writer;
 
 pub use configuration::Configuration;
@@ -28,3 +29,4 @@ pub use ports::{
     UnknownModel, Unobserved, WorkspaceHost,
 };
 pub use prepare::DefinitionPreparer;
+pub use replay::{Difference, DifferenceKind, Replayed, replay};

@@ -9,4 +9,5 @@ mod doubt;
 mod failures;
 mod host;
 mod recovery;
+mod replay;
 mod tampering;

@@ -408,6 +408,25 @@ impl World {
         }
     }
 
+    /// Claims and drives until the run ends, or the provider hangs; then dies.
+    pub(crate) async fn drive_and_die_or_end(&self, owner: u8) {
+        let launch = self.claim(owner).await.expect("a run to claim");
+        let before = self.provider.hung.load(Ordering::SeqCst);
+        let driving = drive(&self.deps, launch, &self.stop, |_| {});
+        let mut driving = std::pin::pin!(driving);
+        while self.provider.hung.load(Ordering::SeqCst) == before {
+            if futures::poll!(&mut driving).is_ready() {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Now.
+    pub(crate) fn clock_now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     /// Drives while moving time on whenever everything waits.
     pub(crate) async fn drive_through_time(&self, owner: u8) -> DriveEnd {
         let launch = self.claim(owner).await.expect("a run to claim");
