@@ -24,6 +24,12 @@ pub(crate) struct Arguments {
     /// Print the whole history of the first seed, and run no other.
     #[arg(long)]
     trace: bool,
+    /// Plant each known bug in turn, and fail if one survives the seeds.
+    #[arg(long, conflicts_with = "plant")]
+    plants: bool,
+    /// Plant this bug, and say how many seeds it takes to notice.
+    #[arg(long, value_name = "NAME")]
+    plant: Option<String>,
     /// Build with optimisation: worth its minutes from some ten thousand seeds on.
     #[arg(long)]
     optimised: bool,
@@ -36,7 +42,14 @@ pub(crate) fn run(repo: &Repo, arguments: &Arguments) -> Result<(), Failure> {
     if let Some(threads) = arguments.threads {
         flags.extend(["--threads".to_owned(), threads.to_string()]);
     }
-    for (is_set, flag) in [(arguments.json, "--json"), (arguments.trace, "--trace")] {
+    if let Some(plant) = &arguments.plant {
+        flags.extend(["--plant".to_owned(), plant.clone()]);
+    }
+    for (is_set, flag) in [
+        (arguments.json, "--json"),
+        (arguments.trace, "--trace"),
+        (arguments.plants, "--plants"),
+    ] {
         if is_set {
             flags.push(flag.to_owned());
         }

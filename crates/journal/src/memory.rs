@@ -15,6 +15,7 @@ use portolan_core::{
     Fut,
     digest::Digest,
     event::Recorded,
+    faults::{Plant, planted},
     ids::{Epoch, RunId, Seq, TenantId},
     money::NanoUsd,
     time::Timestamp,
@@ -84,7 +85,11 @@ impl State {
         let full = scopes.iter().find(|key| {
             self.scopes
                 .get(*key)
-                .is_some_and(|books| !books.has_room_for(amount))
+                .is_some_and(|books| match planted(Plant::GateWithoutReserve) {
+                    // As a gate does that reads before others have written: it does not see what they hold.
+                    true => books.settled.saturating_add(amount) > books.limit,
+                    false => !books.has_room_for(amount),
+                })
         });
         full.map(|(_, scope)| scope.clone())
     }
@@ -109,7 +114,9 @@ impl State {
             claim,
             at,
         } = admission;
-        if let Some(claim) = &idempotency {
+        if let Some(claim) = &idempotency
+            && !planted(Plant::KeyIgnored)
+        {
             let held = self.keys.get(&(run.tenant, claim.key.clone()));
             if let Some((fingerprint, made, expires)) = held
                 && *expires > at
@@ -216,13 +223,24 @@ impl State {
         let Some(kept) = self.runs.get_mut(&run) else {
             return Appended::Fenced;
         };
-        if kept.row.epoch != epoch || kept.row.progress.status.is_terminal() {
+        let is_stale = kept.row.epoch != epoch && !planted(Plant::EpochUnchecked);
+        if is_stale || kept.row.progress.status.is_terminal() {
+            if is_stale && planted(Plant::SeqWithGaps) {
+                kept.row.last_seq = kept.row.last_seq.next();
+            }
             return Appended::Fenced;
         }
         if after.is_some_and(|after| after != kept.row.last_seq) {
             return Appended::Elsewhere;
         }
         let waited = kept.row.progress.status == RunStatus::Waiting;
+        let mut events = events;
+        if progress.status.is_terminal() && planted(Plant::StatusWithoutEvent) {
+            events.pop();
+        }
+        if progress.status.is_terminal() && planted(Plant::SecondTerminal) {
+            events.extend(events.last().cloned());
+        }
         kept.push(events, at);
         kept.inbox.retain(|entry| !consumed.contains(&entry.id));
         let row = &mut kept.row;
@@ -237,9 +255,12 @@ impl State {
         }
         let row = row.clone();
         let scopes = self.scopes_of(&row);
+        let leaks = row.progress.status.is_terminal() && planted(Plant::ReservationLeaks);
         if let Some(settle) = settle {
             self.book(&scopes, |books| {
-                books.reserved = books.reserved.saturating_sub(settle.reserved);
+                if !leaks {
+                    books.reserved = books.reserved.saturating_sub(settle.reserved);
+                }
                 books.settled = books.settled.saturating_add(settle.actual);
             });
         }
@@ -271,13 +292,17 @@ impl State {
         };
         if ended {
             let usage = UsageRow::of(&kept.row);
-            self.usage.entry(run).or_default().push(usage);
+            if usage.status == RunStatus::Succeeded || !planted(Plant::UsageOnlyOfSuccess) {
+                self.usage.entry(run).or_default().push(usage);
+            }
             let kept = self.kept(run);
             let held = std::mem::take(&mut kept.row.reserved);
             kept.inbox.clear();
-            self.book(&scopes, |books| {
-                books.reserved = books.reserved.saturating_sub(held)
-            });
+            if !leaks {
+                self.book(&scopes, |books| {
+                    books.reserved = books.reserved.saturating_sub(held)
+                });
+            }
         }
         let kept = self.kept(run);
         kept.row.cancel_requested_at = kept.inbox.iter().map(|entry| entry.at).min();
@@ -318,7 +343,8 @@ fn is_free(row: &RunRow, request: &ClaimRequest) -> bool {
         (Some(_), DeadOwners::LeaseExpired) => row.lease_until.is_none_or(|until| until <= request.now),
     };
     let is_due = match row.progress.status {
-        RunStatus::Queued | RunStatus::Running => true,
+        RunStatus::Queued => !planted(Plant::QueuedNotSwept),
+        RunStatus::Running => true,
         RunStatus::Waiting => {
             row.cancel_requested_at.is_some() || row.wake_at.is_some_and(|wake_at| wake_at <= request.now)
         }

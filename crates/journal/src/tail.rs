@@ -17,7 +17,7 @@ use crate::{
 };
 use portolan_core::{
     event::{Recorded, is_terminal_kind},
-    faults::{self, Point},
+    faults::{self, Plant, Point, planted},
     ids::Seq,
     time::Clock,
 };
@@ -129,6 +129,9 @@ impl Tail {
                         if faults::at(Point::StreamSeam).await.is_some() {
                             return TailItem::ComeAgain(faulty::not_committed());
                         }
+                        if planted(Plant::GapAtTheSeam) {
+                            self.after = self.after.max(self.signal.borrow().last_seq);
+                        }
                         self.state = State::Waiting;
                     }
                     Err(error) => return TailItem::ComeAgain(error),
@@ -179,7 +182,7 @@ impl Tail {
     /// Whether the run has ended and its last event was told before: a reader may follow strictly after it.
     fn has_everything(&self) -> bool {
         let signal = *self.signal.borrow();
-        signal.ended && signal.last_seq <= self.after
+        signal.ended && (signal.last_seq <= self.after || planted(Plant::EndsByStatus))
     }
 
     /// Waits until there may be more, or until a heartbeat is due: true.

@@ -20,7 +20,7 @@ mod tools;
 mod users;
 mod world;
 
-pub use campaign::{Campaign, Failure, Tally, campaign};
+pub use campaign::{Campaign, Failure, Hunt, NOT_SIMULATED, Tally, campaign, hunt};
 pub use check::Violation;
 pub use history::Counts;
 pub use swarm::Swarm;

@@ -72,6 +72,12 @@ pub(super) const LANES: &[Lane] = &[
         others_need_it: false,
         run: simulations,
     },
+    Lane {
+        name: "plants",
+        about: "known bugs that the simulator has to find, each within 500 seeds",
+        others_need_it: false,
+        run: plants,
+    },
 ];
 
 fn set_up(repo: &Repo) -> Result<(), Failure> {
@@ -116,6 +122,10 @@ fn durable(repo: &Repo) -> Result<(), Failure> {
 
 fn simulations(repo: &Repo) -> Result<(), Failure> {
     sim::drive(repo, "dev", &["--seeds".to_owned(), "1000".to_owned()])
+}
+
+fn plants(repo: &Repo) -> Result<(), Failure> {
+    sim::drive(repo, "dev", &["--plants", "--seeds", "500"].map(str::to_owned))
 }
 
 fn nextest(repo: &Repo) -> Program {

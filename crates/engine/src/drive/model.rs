@@ -13,7 +13,7 @@ use portolan_agent::machine::{NeedModel, Step, Stop, Unanswered, unusable};
 use portolan_core::{
     event::{Event, StepAmbiguous, StepCompleted, StepFailed, StepFailure, StepStarted, StepStatus},
     failure::{FailureKind, RunFailure},
-    faults::Point,
+    faults::{Plant, Point, planted},
     ids::{Attempt, IdempotencyKey, StepId, StepKind},
     model::{ModelError, ModelFailure, ModelReply},
     money::NanoUsd,
@@ -43,21 +43,41 @@ struct AttemptState {
     not_before: Option<Timestamp>,
 }
 
+impl AttemptState {
+    /// A step that nothing is known about.
+    const fn first(step: StepId) -> Self {
+        Self {
+            step,
+            attempt: Attempt::FIRST,
+            reserved: NanoUsd::ZERO,
+            in_doubt: false,
+            sends: 0,
+            not_before: None,
+        }
+    }
+}
+
 impl Drive<'_> {
     pub(super) async fn model(&mut self, need: NeedModel) -> Result<Step, Interrupt> {
         let step = need.step();
         let facts = self.known(step, need.digest())?;
         match facts.outcome {
             Some((StepOutcome::Completed(done), at)) => {
+                if planted(Plant::CompletedDispatchedAgain) {
+                    let state = AttemptState::first(step);
+                    let _again = self.send(&need, &state).await;
+                }
                 Ok(need.reply(Ok(recorded_reply(&done).map_err(diverged)?), at))
             }
             Some((StepOutcome::Failed(failed), at)) => {
                 Ok(need.reply(Err(recorded_failure(step, &failed, Stop::Cancelled)), at))
             }
             None => {
+                let raised = u32::from(facts.dispatch.is_some() && planted(Plant::AttemptRaisedByCrash));
+                let attempt = Attempt(facts.retryable_failures.saturating_add(1 + raised));
                 let mut state = AttemptState {
                     step,
-                    attempt: Attempt(facts.retryable_failures.saturating_add(1)),
+                    attempt,
                     reserved: facts.dispatch.map_or(NanoUsd::ZERO, |dispatch| dispatch.reserved),
                     in_doubt: facts.dispatch.is_some(),
                     // A wait that holds no worker must not start the count anew.
@@ -167,6 +187,10 @@ impl Drive<'_> {
             reserved_usd: Some(worst).filter(|worst| *worst > NanoUsd::ZERO),
         };
         let event = Event::StepStarted(started);
+        if planted(Plant::EffectBeforeIntent) {
+            self.writer.push(&event, Some((state.step, state.attempt)))?;
+            return Ok(None);
+        }
         let next = NextCall {
             amount: worst,
             event,
@@ -179,6 +203,7 @@ impl Drive<'_> {
                 self.writer.at(Point::ModelIntended).await;
                 Ok(None)
             }
+            Flushed::TopUpRefused(_) if planted(Plant::TopUpIgnored) => Ok(None),
             Flushed::TopUpRefused(scope) => Ok(Some(Unanswered::Refused(over_budget(&scope, worst)))),
         }
     }
@@ -206,7 +231,11 @@ impl Drive<'_> {
 
     /// One send, bounded by the attempt's timeout, the run's wall time and cancel.
     async fn send(&mut self, need: &NeedModel, state: &AttemptState) -> Dispatched {
-        let key = IdempotencyKey::new(self.run.run, state.step, state.attempt);
+        let attempt = match state.in_doubt && planted(Plant::KeyChangesOnResend) {
+            true => state.attempt.next(),
+            false => state.attempt,
+        };
+        let key = IdempotencyKey::new(self.run.run, state.step, attempt);
         let timeout_ms = self.configuration.retries.timeout_ms;
         let wall_time = self.configuration.configured.limits.wall_time_ms;
         let left_ms = wall_time.map_or(u64::MAX, |wall_time_ms| self.active.left_ms(wall_time_ms));

@@ -16,7 +16,7 @@ use portolan_core::{
     digest::Digest,
     event::{Event, Recorded, RunEnded, RunRecovered, RunResumed, RunStarted},
     failure::{FailureKind, RunFailure},
-    faults::{self, Point},
+    faults::{self, Plant, Point, planted},
     ids::{Epoch, Seq, StepKind},
     manifest::Manifest,
     time::Timestamp,
@@ -80,7 +80,12 @@ pub(super) async fn begin<'a>(
             }
             let active = ActiveTime::resume(Arc::clone(&deps.clock), row.active_ms);
             share_active(active.clone());
-            let position = (row.progress.clone(), row.last_seq);
+            let mut known = row.progress.clone();
+            if planted(Plant::CountsResetByCrash) {
+                known.usage.model_calls = 0;
+                known.usage.tool_calls = 0;
+            }
+            let position = (known, row.last_seq);
             let mut writer = writer(deps, (run, epoch), &active, position);
             if redrives > MAX_REDRIVES {
                 let message = format!("the run was taken up {redrives} times without getting on");

@@ -17,7 +17,7 @@ use portolan_core::{
     artifact::{Artifact, Operation},
     cancel::CancelToken,
     event::{Event, StepAmbiguous, StepCompleted, StepFailed, StepFailure, StepStarted, StepStatus},
-    faults::Point,
+    faults::{Plant, Point, planted},
     ids::{Attempt, IdempotencyKey, StepId, StepKind},
     manifest::ManifestChange,
     money::NanoUsd,
@@ -135,6 +135,7 @@ impl Drive<'_> {
     ) -> Result<Option<Outcome>, Interrupt> {
         let answer = match class {
             ToolClass::Pure | ToolClass::Idempotent => LedgerAnswer::NeverRan,
+            ToolClass::Once if planted(Plant::OnceToolRunsAgain) => LedgerAnswer::NeverRan,
             ToolClass::Once => self.deps.ledger.outcome(key).await,
         };
         match answer {

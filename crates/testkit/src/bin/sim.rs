@@ -6,7 +6,8 @@
     reason = "a program that reads its command line and a file, and reports"
 )]
 
-use portolan_testkit::sim::{Campaign, Swarm, Tally, campaign, run};
+use portolan_core::faults::Plant;
+use portolan_testkit::sim::{Campaign, NOT_SIMULATED, Swarm, Tally, campaign, hunt, run};
 use serde_json::json;
 use std::{
     env, fs,
@@ -31,6 +32,8 @@ struct Options {
     is_json: bool,
     /// Prints the history of the one seed.
     is_traced: bool,
+    /// The planted bugs to hunt, in place of the campaign.
+    plants: Vec<Plant>,
 }
 
 fn main() -> ExitCode {
@@ -48,6 +51,9 @@ fn told() -> Result<bool, Failed> {
     let options = Options::read()?;
     if options.is_traced {
         return Ok(trace(options.from));
+    }
+    if !options.plants.is_empty() {
+        return Ok(hunt_all(&options));
     }
     let saved = options.saved_seeds()?;
     let mut seeds = saved.clone();
@@ -85,6 +91,7 @@ impl Options {
             saved: None,
             is_json: false,
             is_traced: false,
+            plants: Vec::new(),
         };
         let mut arguments = env::args().skip(1);
         while let Some(name) = arguments.next() {
@@ -95,6 +102,17 @@ impl Options {
                 "--threads" => options.threads = value()?.parse()?,
                 "--saved" => options.saved = Some(value()?.into()),
                 "--json" => options.is_json = true,
+                "--plants" => options.plants.extend(
+                    Plant::ALL
+                        .iter()
+                        .filter(|plant| !NOT_SIMULATED.iter().any(|(elsewhere, _)| elsewhere == *plant)),
+                ),
+                "--plant" => {
+                    let name = value()?;
+                    let plant =
+                        Plant::named(&name).ok_or_else(|| format!("no planted bug is called {name}"))?;
+                    options.plants.push(plant);
+                }
                 "--trace" => options.is_traced = true,
                 other => return Err(format!("{other} is not known").into()),
             }
@@ -131,6 +149,31 @@ impl Options {
         }
         Ok(())
     }
+}
+
+/// Hunts each bug on the seeds that were asked for. True if none survived.
+fn hunt_all(options: &Options) -> bool {
+    // A rule that notices by an assertion says so in the table.
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut is_clean = true;
+    println!(
+        "{:<28} {:>7} {:>5}  noticed by",
+        "planted bug", "promise", "seeds"
+    );
+    for plant in &options.plants {
+        let hunted = hunt(*plant, options.from, options.seeds);
+        let (name, promise) = (plant.name(), format!("P{}", plant.promise()));
+        match hunted.found {
+            Some((seeds, violation)) => {
+                println!("{name:<28} {promise:>7} {seeds:>5}  {}", violation.promise);
+            }
+            None => {
+                is_clean = false;
+                println!("{name:<28} {promise:>7} {:>5}  SURVIVED", options.seeds);
+            }
+        }
+    }
+    is_clean
 }
 
 fn trace(seed: u64) -> bool {

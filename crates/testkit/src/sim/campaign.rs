@@ -1,6 +1,7 @@
 //! Many seeds, on several threads: each by itself, some twice, and what fails made smaller.
 
 use super::{Counts, Outcome, Swarm, Violation, run};
+use portolan_core::faults::{Plant, plant};
 use std::{
     sync::{
         Mutex, PoisonError,
@@ -78,6 +79,45 @@ pub fn campaign(campaign: &Campaign, progress: &(dyn Fn(&Tally) + Sync)) -> Tall
     });
     tally.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// What became of a planted bug.
+#[derive(Debug, Clone)]
+pub struct Hunt {
+    /// The bug.
+    pub plant: Plant,
+    /// Seeds until one broke a promise, and that promise; none did: the bug survived.
+    pub found: Option<(u64, Violation)>,
+}
+
+/// Plants a bug and runs seed after seed until a rule notices.
+pub fn hunt(bug: Plant, from: u64, seeds: u64) -> Hunt {
+    let _planted = plant(bug);
+    let found = (0..seeds).find_map(|tried| {
+        let seed = from.saturating_add(tried);
+        let seen = std::panic::catch_unwind(|| run(seed, &Swarm::of(seed), false).violations)
+            // An assertion that fires has noticed as well.
+            .unwrap_or_else(|_| vec![Violation::new("assertion", "it panicked".to_owned())]);
+        let first = seen.into_iter().next()?;
+        Some((tried + 1, first))
+    });
+    Hunt { plant: bug, found }
+}
+
+/// The planted bugs that the simulator cannot meet, and what does.
+pub const NOT_SIMULATED: &[(Plant, &str)] = &[
+    (
+        Plant::DivergenceIgnored,
+        "configuration is fixed when a run begins, so no simulated request differs; the durable tests alter one",
+    ),
+    (
+        Plant::BatchOutOfOrder,
+        "steps are numbered as they are begun, so a ledger of keys sees no order; the scenarios of batches do",
+    ),
+    (
+        Plant::ToldBeforeCommit,
+        "a simulated read sees what was applied, and what was applied is durable; the crash matrix kills real stores",
+    ),
+];
 
 /// One seed; every so often twice, because a simulation that does not repeat itself proves nothing.
 fn one(seed: u64, place: u64) -> (Outcome, bool) {

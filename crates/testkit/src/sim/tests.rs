@@ -1,6 +1,7 @@
 //! That simulations repeat themselves, and that the rules hold for some of them.
 
-use super::{Campaign, Swarm, campaign, run};
+use super::{Campaign, NOT_SIMULATED, Swarm, campaign, hunt, run};
+use portolan_core::faults::Plant;
 
 #[test]
 fn a_seed_gives_the_same_history_again_and_another_seed_another_one() {
@@ -30,4 +31,22 @@ fn some_seeds_keep_every_promise_under_faults() {
         "{:?}",
         tally.counts
     );
+}
+
+#[test]
+fn a_planted_bug_is_found_and_is_gone_afterwards() {
+    let hunted = hunt(Plant::UsageOnlyOfSuccess, 1, 50);
+    let (seeds, violation) = hunted.found.expect("it breaks a promise");
+    assert_eq!(violation.promise, "P20");
+    let same = run(seeds, &Swarm::of(seeds), false);
+    assert!(same.violations.is_empty(), "{:?}", same.violations);
+}
+
+#[test]
+fn what_cannot_be_simulated_is_listed_once_and_says_where_it_is_found() {
+    let mut names: Vec<&str> = NOT_SIMULATED.iter().map(|(plant, _)| plant.name()).collect();
+    assert!(NOT_SIMULATED.iter().all(|(_, reason)| reason.len() > 20));
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), NOT_SIMULATED.len());
 }
