@@ -76,6 +76,10 @@ pub(crate) enum Command {
     Agents(AgentsCommand),
     /// Prove that a store holds what was promised: journals dense, books balanced, files whole
     Verify(VerifyArgs),
+    /// Fold the journal of a run again, without a model or a tool, and say where it differs
+    Replay(ReplayArgs),
+    /// Write a run with its files into a file
+    Export(ExportArgs),
     /// Bring the schema of a store up to date
     Migrate(MigrateArgs),
     /// Check whether a server would run well here
@@ -223,6 +227,31 @@ pub(crate) struct MigrateArgs {
     /// Only say what would be applied
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+/// `replay`.
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// The run on the server
+    #[arg(required_unless_present = "from")]
+    pub(crate) run: Option<String>,
+    /// An exported run instead, without a server
+    #[arg(long, value_name = "FILE", conflicts_with = "run")]
+    pub(crate) from: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) address: ServerAddress,
+}
+
+/// `export`.
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// The run
+    pub(crate) run: String,
+    /// The file to write [default: stdout]
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) address: ServerAddress,
 }
 
 /// `init`.

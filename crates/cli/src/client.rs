@@ -96,6 +96,21 @@ impl Server {
         self.read(response).await
     }
 
+    /// Asks for a file, which is handed on piece by piece.
+    pub(crate) async fn download(
+        &self,
+        path: &[&str],
+        take: &mut (dyn FnMut(&[u8]) -> Result<(), Failure> + Send),
+    ) -> Result<(), Failure> {
+        let request = self.authorized(self.http.get(self.at_path(path, &[])));
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let mut response = self.accepted(response).await?;
+        while let Some(piece) = response.chunk().await.map_err(|error| self.unreachable(&error))? {
+            take(&piece)?;
+        }
+        Ok(())
+    }
+
     /// Sends a JSON document.
     pub(crate) async fn submit(
         &self,

@@ -5,9 +5,11 @@ mod completions;
 mod config;
 mod demo;
 mod doctor;
+mod export;
 mod init;
 mod migrate;
 mod openapi;
+mod replay;
 mod run;
 mod runs;
 mod serve;
@@ -38,6 +40,8 @@ pub(crate) async fn run(arguments: Arguments, screen: Screen) -> Result<Exit, Fa
         Command::Run(args) => run::run(args, &global, &screen).await,
         Command::Runs(command) => runs::run(command, &global, &screen).await,
         Command::Agents(command) => agents::run(command, &global, &screen).await,
+        Command::Replay(args) => replay::run(&args, &global, &screen).await,
+        Command::Export(args) => export::run(&args, &global, &screen).await,
         Command::Migrate(args) => migrate::run(&args, &global, &screen).await,
         Command::Verify(args) => verify::run(&args, &global, &screen).await,
         Command::Doctor(args) => doctor::run(&args, &global, &screen).await,

@@ -4,6 +4,7 @@ mod artifacts;
 mod cancel;
 mod create;
 mod events;
+mod export;
 mod frames;
 mod get;
 mod idempotency;
@@ -37,6 +38,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(steps::steps))
         .routes(routes!(trace::trace))
         .routes(routes!(artifacts::artifacts))
+        .routes(routes!(export::export))
         .routes(routes!(cancel::cancel))
 }
 

@@ -265,24 +265,32 @@ fn scope_name(scope: &ScopeKey) -> String {
     }
 }
 
-/// The blobs that a journal names, each with the place that names it: manifests, and the files of the changes.
+/// The blobs that a journal names, each with the place that names it.
 fn named_blobs(dossier: &Dossier) -> Vec<(Digest, portolan_core::ids::Seq)> {
-    let mut named = Vec::new();
-    for record in &dossier.events {
-        match record.event() {
-            Ok(Event::RunStarted(started)) => {
-                named.extend(started.baseline.map(|digest| (digest, record.seq)))
-            }
-            Ok(Event::StepCompleted(done)) => {
-                let entries = done.files.iter().flat_map(|change| change.put.values());
-                let files = entries.filter_map(|entry| match entry {
-                    Entry::File { digest, .. } => Some(*digest),
-                    Entry::Link { .. } | Entry::Directory | Entry::Unreadable { .. } => None,
-                });
-                named.extend(files.map(|digest| (digest, record.seq)));
-            }
-            Ok(_) | Err(_) => {}
-        }
-    }
+    let named = dossier.events.iter();
     named
+        .flat_map(|record| {
+            let blobs = blobs_of(record).into_iter();
+            blobs.map(|digest| (digest, record.seq))
+        })
+        .collect()
+}
+
+/// The blobs that an event names: the first manifest, the files of a change, the content of an artifact.
+pub fn blobs_of(record: &Recorded) -> Vec<Digest> {
+    match record.event() {
+        Ok(Event::RunStarted(started)) => started.baseline.into_iter().collect(),
+        Ok(Event::StepCompleted(done)) => {
+            let entries = done.files.iter().flat_map(|change| change.put.values());
+            let files = entries.filter_map(|entry| match entry {
+                Entry::File { digest, .. } => Some(*digest),
+                Entry::Link { .. } | Entry::Directory | Entry::Unreadable { .. } => None,
+            });
+            files.collect()
+        }
+        Ok(Event::ArtifactCreated(artifact) | Event::ArtifactModified(artifact)) => {
+            artifact.digest.into_iter().collect()
+        }
+        Ok(_) | Err(_) => Vec::new(),
+    }
 }

@@ -9,6 +9,7 @@
 pub mod append;
 pub mod audit;
 pub mod blob;
+pub mod export;
 pub mod faulty;
 pub mod fold;
 pub mod hub;

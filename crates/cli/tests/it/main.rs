@@ -9,6 +9,7 @@ mod agents_and_runs;
 mod crowd;
 mod demo;
 mod embedded;
+mod export;
 mod kill;
 mod migrate;
 mod operation;

@@ -65,7 +65,7 @@ async fn every_documented_operation_is_served_and_wants_a_key_where_it_says_so()
             assert!(operation["operationId"].is_string(), "{method} {path}");
         }
     }
-    assert_eq!(count, 17);
+    assert_eq!(count, 18);
     let served = world.get("/openapi.json").await;
     assert_eq!(served.json(), document);
 }
