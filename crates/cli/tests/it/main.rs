@@ -11,6 +11,7 @@ mod demo;
 mod embedded;
 mod export;
 mod kill;
+mod matrix;
 mod migrate;
 mod operation;
 mod random;
