@@ -63,36 +63,37 @@ impl Provider {
         provider
     }
 
-    /// Keys with how often each came, and what was wrong.
-    pub(super) fn books(&self) -> (HashMap<String, u32>, Vec<String>) {
+    /// Keys with how often each came and whether it was charged, and what was wrong.
+    pub(super) fn books(&self) -> (HashMap<String, (u32, bool)>, Vec<String>) {
         let ledger = self.ledger.lock().expect("no panic");
-        let calls = ledger
-            .calls
-            .iter()
-            .map(|(key, (.., count))| (key.clone(), *count));
+        let calls = ledger.calls.iter();
+        let calls = calls.map(|(key, (_, answer, count))| (key.clone(), (*count, !answer.is_null())));
         (calls.collect(), ledger.wrong.clone())
     }
 
     fn enter(&self, key: &str, body: &Bytes) -> Value {
         let mut ledger = self.ledger.lock().expect("no panic");
-        if let Some((first, answer, count)) = ledger.calls.get_mut(key) {
-            *count += 1;
-            let answer = answer.clone();
-            if first != body {
+        let mut count = 1;
+        if let Some((first, answer, known)) = ledger.calls.get_mut(key) {
+            *known += 1;
+            count = *known;
+            let (answer, is_same) = (answer.clone(), first == body);
+            if !is_same {
                 ledger.wrong.push(format!("{key} came with another request"));
             }
-            return answer;
+            if !answer.is_null() {
+                return answer;
+            }
         }
         let request = serde_json::from_slice(body).expect("JSON");
-        let answer = self.answer(key, &request);
-        ledger
-            .calls
-            .insert(key.to_owned(), (body.clone(), answer.clone(), 1));
+        let answer = self.answer(key, &request, count > 1);
+        let entry = (body.clone(), answer.clone(), count);
+        ledger.calls.insert(key.to_owned(), entry);
         answer
     }
 
-    /// The next move; null is a definite failure.
-    fn answer(&self, key: &str, request: &Value) -> Value {
+    /// The next move; null is a definite failure, which costs nothing and which the key does not keep.
+    fn answer(&self, key: &str, request: &Value, is_repeated: bool) -> Value {
         let run = key.split(':').next().unwrap_or_default();
         let messages = request["messages"].as_array().into_iter().flatten();
         let turns = messages.filter(|message| message["role"] == "assistant").count();
@@ -107,7 +108,7 @@ impl Provider {
                 ("shell", mark("batch")),
                 ("editor", json!({"operation": "list", "path": "."})),
             ],
-            1 if key.ends_with(":1") => return Value::Null,
+            1 if key.ends_with(":1") && !is_repeated => return Value::Null,
             1 => vec![("shell", mark("alone"))],
             2 => vec![("final_result", json!({"notes": "many"}))],
             _ => vec![("final_result", json!({"notes": 2}))],

@@ -34,6 +34,9 @@ resultSchema = { type = "object", required = ["notes"], properties = { notes = {
 retries = { initialMs = 20 }
 [workspace]
 kind = "directory"
+allow = ["list", "read", "create", "edit", "execute"]
+[runtime]
+isolation = "none"
 "#;
 
 #[derive(Debug, Clone)]
