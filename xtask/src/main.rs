@@ -15,6 +15,7 @@ mod check;
 mod conformance;
 mod failure;
 mod layering;
+mod matrix;
 mod metadata;
 mod program;
 mod repo;
@@ -45,6 +46,8 @@ enum Command {
     Test(test::Arguments),
     /// Runs the loop's recorded scenarios against this build.
     Conformance(conformance::Arguments),
+    /// Kills a real server at each fault point, on both stores, and judges what is left.
+    Matrix(matrix::Arguments),
     /// Runs the engine on simulated time, with faults in everything around it, seed by seed.
     Sim(sim::Arguments),
     /// Runs one benchmark program, or all of them.
@@ -70,6 +73,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Check(arguments) => check::run(&repo, arguments),
         Command::Test(arguments) => test::run(&repo, arguments),
         Command::Conformance(arguments) => conformance::run(&repo, arguments),
+        Command::Matrix(arguments) => matrix::run(&repo, arguments),
         Command::Sim(arguments) => sim::run(&repo, arguments),
         Command::Bench(arguments) => bench::run(&repo, arguments),
         Command::Soak(arguments) => soak::run(&repo, arguments),
