@@ -11,6 +11,7 @@
 )]
 
 mod bench;
+mod chaos;
 mod check;
 mod conformance;
 mod failure;
@@ -48,6 +49,8 @@ enum Command {
     Conformance(conformance::Arguments),
     /// Kills a real server at each fault point, on both stores, and judges what is left.
     Matrix(matrix::Arguments),
+    /// Kills, stops and cuts real servers and their database, and judges what users were told.
+    Chaos(chaos::Arguments),
     /// Runs the engine on simulated time, with faults in everything around it, seed by seed.
     Sim(sim::Arguments),
     /// Runs one benchmark program, or all of them.
@@ -74,6 +77,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Test(arguments) => test::run(&repo, arguments),
         Command::Conformance(arguments) => conformance::run(&repo, arguments),
         Command::Matrix(arguments) => matrix::run(&repo, arguments),
+        Command::Chaos(arguments) => chaos::run(&repo, arguments),
         Command::Sim(arguments) => sim::run(&repo, arguments),
         Command::Bench(arguments) => bench::run(&repo, arguments),
         Command::Soak(arguments) => soak::run(&repo, arguments),

@@ -183,7 +183,7 @@ impl Drive<'_> {
                 Step::Check(check) => self.check(check).await?,
                 Step::Model(need) => self.model(need).await?,
                 Step::Tool(need) => self.tool(need).await?,
-                Step::Evidence(need) => Step::Done(self.evidence(need).await),
+                Step::Evidence(need) => Step::Done(self.evidence(need).await?),
                 Step::Done(done) => return self.finish(&done).await,
             };
             if self.journal_rejections(&step)? {

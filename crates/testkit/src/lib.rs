@@ -6,6 +6,7 @@
     reason = "tests and their tools read scenario files and make folders"
 )]
 
+pub mod chaos;
 pub mod clock;
 pub mod conformance;
 pub mod entropy;

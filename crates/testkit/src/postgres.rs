@@ -55,12 +55,21 @@ impl Cluster {
     ///
     /// If there is no Postgres, or it does not start: a test without its database means nothing.
     pub fn start() -> Self {
+        Self::start_in(&std::env::temp_dir())
+    }
+
+    /// Makes a cluster in a folder of its own below that one, and starts it.
+    ///
+    /// # Panics
+    ///
+    /// If there is no Postgres, or it does not start.
+    pub fn start_in(parent: &Path) -> Self {
         let binaries = binaries().unwrap_or_else(|| {
             panic!("no Postgres {LEAST} or later is installed: `cargo xtask test set-up`, or apt-get install postgresql")
         });
         let folder = tempfile::Builder::new()
             .prefix("pg")
-            .tempdir()
+            .tempdir_in(parent)
             .expect("a temporary folder can be made")
             .keep();
         let account = account();
@@ -97,13 +106,33 @@ impl Cluster {
     pub fn database(&self) -> String {
         let number = self.databases.fetch_add(1, Ordering::Relaxed);
         let name = format!("test{number}");
+        self.create(&name);
+        self.address(&name)
+    }
+
+    /// Makes an empty database of that name.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be made.
+    pub fn create(&self, name: &str) {
         self.run(
             self.program("createdb")
                 .arg("-h")
                 .arg(&self.folder)
-                .args(["-U", "portolan", &name]),
+                .args(["-U", "portolan", name]),
         );
-        self.address(&name)
+    }
+
+    /// Whether the server can be used now.
+    pub fn answers(&self) -> bool {
+        let asked = self
+            .program("pg_isready")
+            .arg("-h")
+            .arg(&self.folder)
+            .arg("-q")
+            .status();
+        asked.is_ok_and(|status| status.success())
     }
 
     /// The address of a database of that name.

@@ -1,6 +1,7 @@
 //! The lanes of a test run, in order. `docs/testing.md` has the same list with minutes.
 
 use crate::{
+    chaos,
     conformance::{self, Drive},
     failure::Failure,
     matrix,
@@ -84,6 +85,10 @@ pub(super) const LANES: &[Lane] = &[
         about: "known bugs that the simulator has to find, each within 500 seeds",
         others_need_it: false,
         run: plants,
+        name: "chaos",
+        about: "two minutes of trouble for three servers on one Postgres",
+        others_need_it: false,
+        run: chaos_for_two_minutes,
     },
 ];
 
@@ -130,6 +135,10 @@ fn durable(repo: &Repo) -> Result<(), Failure> {
         &repo.root().join(conformance::SCENARIOS),
         Drive::KillEverywhere,
     )
+}
+
+fn chaos_for_two_minutes(repo: &Repo) -> Result<(), Failure> {
+    chaos::drive(repo, &["--seconds", "120", "--seed", "1"])
 }
 
 fn simulations(repo: &Repo) -> Result<(), Failure> {

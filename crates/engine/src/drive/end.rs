@@ -12,9 +12,9 @@ use serde_json::value::to_raw_value;
 
 impl Drive<'_> {
     /// Collects the changed files.
-    pub(super) async fn evidence(&mut self, need: NeedEvidence) -> Done {
-        let found = self.artifacts().await;
-        need.artifacts(found, self.deps.clock.now())
+    pub(super) async fn evidence(&mut self, need: NeedEvidence) -> Result<Done, Interrupt> {
+        let found = self.artifacts().await?;
+        Ok(need.artifacts(found, self.deps.clock.now()))
     }
 
     /// Writes the end.
@@ -40,7 +40,7 @@ impl Drive<'_> {
 
     /// Ends the run for a reason that the machine does not know. It still carries its changed files.
     pub(super) async fn fail_outside(&mut self, failure: RunFailure) -> Result<(), Interrupt> {
-        let artifacts_unknown = match self.artifacts().await {
+        let artifacts_unknown = match self.artifacts().await? {
             Ok(artifacts) => {
                 self.journal_artifacts(&artifacts)?;
                 None

@@ -2,6 +2,7 @@
 
 use super::{
     Drive, Fresh, Interrupt, Launch, StopSwitch, diverged, signals::Signals, spend::InputBytes, workspace,
+    workspace::FilesError,
 };
 use crate::{
     Configuration, DriveEnd,
@@ -245,7 +246,7 @@ impl<'a> Ground<'a> {
         let began_at = self.deps.clock.now();
         let (configuration, equipment, baseline) = match self.fix_configuration().await {
             Ok(fixed) => fixed,
-            Err(error) => {
+            Err(Interrupt::Fail(error)) => {
                 self.writer.push(
                     &Event::RunFailed(RunEnded {
                         error,
@@ -256,6 +257,7 @@ impl<'a> Ground<'a> {
                 self.writer.flush(None, None).await?;
                 return Ok(Begun::Over(DriveEnd::Ended));
             }
+            Err(interrupt) => return Err(interrupt),
         };
         let configured = to_raw_value(&configuration)
             .map_err(|error| diverged(format!("the configuration cannot be kept: {error}")))?;
@@ -277,23 +279,29 @@ impl<'a> Ground<'a> {
 
     async fn fix_configuration(
         &self,
-    ) -> Result<(Configuration, Equipment, Option<(Manifest, Digest)>), RunFailure> {
+    ) -> Result<(Configuration, Equipment, Option<(Manifest, Digest)>), Interrupt> {
         let (preparer, queued) = (&self.deps.preparer, &*self.facts.queued);
-        let equipment = preparer.equip(self.run, &self.agent, queued)?;
-        let configuration = preparer.configure(self.run, &self.agent, queued, &equipment.tools)?;
-        crate::prepare::codec(&configuration.configured.result_schema)?;
-        self.deps
-            .models
-            .model(&configuration.model)
-            .map_err(|error| RunFailure::new(FailureKind::Configuration, error.to_string()))?;
+        let equipment = preparer
+            .equip(self.run, &self.agent, queued)
+            .map_err(Interrupt::Fail)?;
+        let configuration = preparer
+            .configure(self.run, &self.agent, queued, &equipment.tools)
+            .map_err(Interrupt::Fail)?;
+        crate::prepare::codec(&configuration.configured.result_schema).map_err(Interrupt::Fail)?;
+        self.deps.models.model(&configuration.model).map_err(|error| {
+            Interrupt::Fail(RunFailure::new(FailureKind::Configuration, error.to_string()))
+        })?;
         let baseline = match &equipment.workspace {
             None => None,
             Some(workspace) => {
-                let seed = preparer.seed(&self.agent, queued)?;
-                let planted = workspace::plant(workspace, seed, &*self.deps.blobs).await;
-                Some(planted.map_err(|error| {
-                    let message = format!("the workspace cannot be made ready: {error}");
-                    RunFailure::new(FailureKind::Configuration, message)
+                let seed = preparer.seed(&self.agent, queued).map_err(Interrupt::Fail)?;
+                let planted = workspace::plant(workspace, seed, self.deps).await;
+                Some(planted.map_err(|error| match error {
+                    FilesError::Store(error) => workspace::lost_blob(error),
+                    FilesError::Workspace(error) => {
+                        let message = format!("the workspace cannot be made ready: {error}");
+                        Interrupt::Fail(RunFailure::new(FailureKind::Configuration, message))
+                    }
                 })?)
             }
         };

@@ -1,18 +1,69 @@
 //! Files that survive: what a step changed is kept by content before the step commits, and put back by the next owner.
 
 use super::{Drive, Interrupt};
-use crate::ports::Seed;
+use crate::ports::{Deps, Seed};
 use portolan_core::{
+    artifact::Artifact,
     digest::Digest,
     failure::{FailureKind, RunFailure},
     manifest::{Entry, Manifest, ManifestChange},
     workspace::{Workspace, WorkspaceError},
 };
-use portolan_journal::{
-    JournalError,
-    blob::{BlobError, BlobStore},
-};
+use portolan_journal::{JournalError, blob::BlobError};
 use std::{collections::HashMap, sync::Arc};
+
+/// How often a blob store that does not answer is asked, and the first pause, which doubles: some six seconds in all, like
+/// the journal.
+const MAX_TRIES: u32 = 7;
+const FIRST_PAUSE_MS: u64 = 100;
+
+/// Why files could not be kept or put back.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FilesError {
+    /// The workspace cannot be used, or what is kept is not whole.
+    #[error("{0}")]
+    Workspace(#[from] WorkspaceError),
+    /// The store cannot be used now. That says nothing about the run: it is given back.
+    #[error("{0}")]
+    Store(BlobError),
+}
+
+impl FilesError {
+    fn of_blob(error: BlobError) -> Self {
+        match error {
+            BlobError::Missing(_) | BlobError::Damaged(_) => {
+                Self::Workspace(WorkspaceError::Failed(error.to_string()))
+            }
+            BlobError::Unusable(_) => Self::Store(error),
+        }
+    }
+}
+
+/// Keeps blobs. The same content twice is kept once, so a store that does not answer is simply asked again.
+async fn put(deps: &Deps, contents: Vec<Vec<u8>>) -> Result<Vec<Digest>, FilesError> {
+    let mut pause_ms = FIRST_PAUSE_MS;
+    for _ in 1..MAX_TRIES {
+        match deps.blobs.put(contents.clone()).await {
+            Err(BlobError::Unusable(_)) => deps.clock.sleep_ms(pause_ms).await,
+            put => return put.map_err(FilesError::of_blob),
+        }
+        pause_ms = pause_ms.saturating_mul(2);
+    }
+    deps.blobs.put(contents).await.map_err(FilesError::of_blob)
+}
+
+/// Reads a blob, in the same way.
+async fn get(deps: &Deps, digest: Digest) -> Result<Vec<u8>, FilesError> {
+    let mut pause_ms = FIRST_PAUSE_MS;
+    for _ in 1..MAX_TRIES {
+        match deps.blobs.get(digest).await {
+            Err(BlobError::Unusable(_)) => deps.clock.sleep_ms(pause_ms).await,
+            got => return got.map_err(FilesError::of_blob),
+        }
+        pause_ms = pause_ms.saturating_mul(2);
+    }
+    deps.blobs.get(digest).await.map_err(FilesError::of_blob)
+}
 
 /// A blob store that does not answer is a store that does not answer: the run is given back.
 #[expect(clippy::needless_pass_by_value, reason = "it stands in map_err")]
@@ -47,16 +98,13 @@ pub(super) async fn scan(workspace: &Arc<dyn Workspace>) -> Result<Manifest, Wor
 pub(super) async fn restore(
     workspace: &Arc<dyn Workspace>,
     manifest: &Manifest,
-    blobs: &dyn BlobStore,
-) -> Result<(), WorkspaceError> {
+    deps: &Deps,
+) -> Result<(), FilesError> {
     let present = scan(workspace).await?;
     let mut contents = HashMap::new();
     for entry in present.change_to(manifest).put.values() {
         if let Entry::File { digest, .. } = entry {
-            let content = blobs
-                .get(*digest)
-                .await
-                .map_err(|error| WorkspaceError::Failed(error.to_string()))?;
+            let content = get(deps, *digest).await?;
             contents.insert(*digest, content);
         }
     }
@@ -67,36 +115,37 @@ pub(super) async fn restore(
             content.ok_or_else(|| WorkspaceError::Failed(format!("the content {digest} is not at hand")))
         })
     })
-    .await
+    .await?;
+    Ok(())
 }
 
 /// Fills a fresh workspace and keeps what it begins with. Gives the first manifest and the digest under which it is kept.
 pub(super) async fn plant(
     workspace: &Arc<dyn Workspace>,
     seed: Option<Seed>,
-    blobs: &dyn BlobStore,
-) -> Result<(Manifest, Digest), WorkspaceError> {
-    let failed = |error: BlobError| WorkspaceError::Failed(error.to_string());
+    deps: &Deps,
+) -> Result<(Manifest, Digest), FilesError> {
     if let Some(seed) = seed {
-        blobs.put(seed.contents).await.map_err(failed)?;
-        restore(workspace, &seed.manifest, blobs).await?;
+        put(deps, seed.contents).await?;
+        restore(workspace, &seed.manifest, deps).await?;
     }
     let baseline = scan(workspace).await?;
-    keep(workspace, &Manifest::default().change_to(&baseline), blobs).await?;
+    keep(workspace, &Manifest::default().change_to(&baseline), deps).await?;
     let encoded = serde_json::to_vec(&baseline).map_err(|error| WorkspaceError::Failed(error.to_string()))?;
-    let kept = blobs.put(vec![encoded]).await.map_err(failed)?;
+    let kept = put(deps, vec![encoded]).await?;
     let digest = kept.first().copied();
-    digest.map(|digest| (baseline, digest)).ok_or_else(|| {
+    let digest = digest.ok_or_else(|| {
         WorkspaceError::Failed("the blob store gave no digest for the first manifest".to_owned())
-    })
+    })?;
+    Ok((baseline, digest))
 }
 
 /// Keeps the contents that a change names.
 async fn keep(
     workspace: &Arc<dyn Workspace>,
     change: &ManifestChange,
-    blobs: &dyn BlobStore,
-) -> Result<(), WorkspaceError> {
+    deps: &Deps,
+) -> Result<(), FilesError> {
     let files = change
         .put
         .iter()
@@ -112,18 +161,14 @@ async fn keep(
             .collect::<Result<Vec<_>, _>>()
     })
     .await?;
-    let kept = blobs
-        .put(contents)
-        .await
-        .map_err(|error| WorkspaceError::Failed(error.to_string()))?;
+    let kept = put(deps, contents).await?;
     let named = change.put.values().filter_map(|entry| match entry {
         Entry::File { digest, .. } => Some(digest),
         Entry::Link { .. } | Entry::Directory | Entry::Unreadable { .. } => None,
     });
     if named.ne(kept.iter()) {
-        return Err(WorkspaceError::Failed(
-            "a file changed while it was being kept".to_owned(),
-        ));
+        let message = "a file changed while it was being kept".to_owned();
+        return Err(WorkspaceError::Failed(message).into());
     }
     Ok(())
 }
@@ -137,18 +182,22 @@ impl Drive<'_> {
         let Some(workspace) = &self.equipment.workspace else {
             return Ok(());
         };
-        restore(workspace, &self.files, &*self.deps.blobs)
+        restore(workspace, &self.files, self.deps)
             .await
-            .map_err(|error| {
-                let message = format!("the files of the last committed step cannot be put back: {error}");
-                Interrupt::Fail(RunFailure::new(FailureKind::Quarantined, message))
+            .map_err(|error| match error {
+                FilesError::Store(error) => lost_blob(error),
+                FilesError::Workspace(error) => {
+                    let message = format!("the files of the last committed step cannot be put back: {error}");
+                    Interrupt::Fail(RunFailure::new(FailureKind::Quarantined, message))
+                }
             })
     }
 
     /// What the step changed since the last committed one, with its contents kept.
     ///
     /// A workspace that cannot be looked at does not undo a step that ran: the step commits without a change, and the end
-    /// of the run reports that its files are not known.
+    /// of the run reports that its files are not known. A store that cannot be used is another matter: to commit the step
+    /// without its files would lose them for good.
     pub(super) async fn file_change(&mut self) -> Result<Option<ManifestChange>, Interrupt> {
         let Some(workspace) = self.equipment.workspace.clone() else {
             return Ok(None);
@@ -159,29 +208,30 @@ impl Drive<'_> {
                 self.files = now;
                 Ok(Some(change))
             }
-            Err(error) => {
+            Err(FilesError::Store(error)) => Err(lost_blob(error)),
+            Err(FilesError::Workspace(error)) => {
                 tracing::warn!(run = %self.run.run, %error, "the workspace cannot be looked at after a step");
                 Ok(None)
             }
         }
     }
 
-    async fn look(
-        &self,
-        workspace: &Arc<dyn Workspace>,
-    ) -> Result<(Manifest, ManifestChange), WorkspaceError> {
+    async fn look(&self, workspace: &Arc<dyn Workspace>) -> Result<(Manifest, ManifestChange), FilesError> {
         let now = scan(workspace).await?;
         let change = self.files.change_to(&now);
-        keep(workspace, &change, &*self.deps.blobs).await?;
+        keep(workspace, &change, self.deps).await?;
         Ok((now, change))
     }
 
-    /// The files that changed since the start of the run.
-    pub(super) async fn artifacts(&self) -> Result<Vec<portolan_core::artifact::Artifact>, String> {
+    /// The files that changed since the start of the run, or why they are not known.
+    pub(super) async fn artifacts(&self) -> Result<Result<Vec<Artifact>, String>, Interrupt> {
         let Some(workspace) = self.equipment.workspace.clone() else {
-            return Ok(Vec::new());
+            return Ok(Ok(Vec::new()));
         };
-        let (now, _) = self.look(&workspace).await.map_err(|error| error.to_string())?;
-        Ok(now.artifacts_since(&self.baseline))
+        match self.look(&workspace).await {
+            Ok((now, _)) => Ok(Ok(now.artifacts_since(&self.baseline))),
+            Err(FilesError::Store(error)) => Err(lost_blob(error)),
+            Err(FilesError::Workspace(error)) => Ok(Err(error.to_string())),
+        }
     }
 }

@@ -7,6 +7,7 @@ mod bounds;
 mod cancel;
 mod doubt;
 mod failures;
+mod files;
 mod host;
 mod recovery;
 mod replay;
