@@ -85,6 +85,8 @@ pub(super) const LANES: &[Lane] = &[
         about: "known bugs that the simulator has to find, each within 500 seeds",
         others_need_it: false,
         run: plants,
+    },
+    Lane {
         name: "chaos",
         about: "two minutes of trouble for three servers on one Postgres",
         others_need_it: false,
