@@ -3,8 +3,13 @@
 use super::world::{RUN, Script, Setup, World};
 use portolan_core::{event::Recorded, ids::Seq, model::ModelFailure};
 use portolan_engine::{Difference, replay};
-use portolan_journal::{Command, JournalStore as _};
+use portolan_journal::{
+    Command, JournalStore as _,
+    audit::blobs_of,
+    export::{Decoder, Encoder, FORMAT, Header, Item, Origin},
+};
 use serde_json::{Value, json};
+use std::{collections::BTreeSet, fs, path::Path};
 
 fn number() -> Value {
     json!({"resultSchema": {"type": "integer"}, "instructions": ["Be brief."]})
@@ -298,4 +303,72 @@ async fn an_end_that_comes_too_early_is_found_there() {
     })
     .await;
     assert_eq!(found, (5, "terminal"));
+}
+
+/// Where journals of this build and of earlier ones are kept, as `portolan export` writes them.
+const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/journals");
+
+/// A run as a file.
+async fn file(world: &World) -> Vec<u8> {
+    let (row, records) = (world.row().await, world.records().await);
+    let header = Header {
+        format: FORMAT,
+        run_id: RUN.run,
+        agent_name: row.agent,
+        agent_version: row.agent_version,
+        definition: None,
+        epoch: row.epoch,
+        active_ms: row.active_ms,
+        ended: row.progress.status.is_terminal(),
+        events: row.last_seq.0,
+        origin: Origin {
+            tenant_id: RUN.tenant,
+            build: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+    };
+    let (mut encoder, mut file) = Encoder::begin(header).expect("encodes");
+    for record in &records {
+        file.extend(encoder.event(record).expect("encodes"));
+    }
+    for digest in records.iter().flat_map(blobs_of).collect::<BTreeSet<_>>() {
+        let content = world.deps.blobs.get(digest).await.expect("kept");
+        file.extend(encoder.blob(digest, &content).expect("encodes"));
+    }
+    file.extend(encoder.end().expect("encodes"));
+    file
+}
+
+/// Every release adds the journals that it writes (`UPDATE=1`) and changes none of those that are there: a run that was begun by
+/// an earlier build is taken up by this one.
+#[tokio::test]
+async fn the_journals_of_all_builds_replay_equal() {
+    if std::env::var_os("UPDATE").is_some() {
+        for (name, world) in runs().await {
+            let name = format!("{}-{}.jsonl", env!("CARGO_PKG_VERSION"), name.replace(' ', "-"));
+            let path = Path::new(CORPUS).join(name);
+            if !path.exists() {
+                fs::write(path, file(&world).await).expect("written");
+            }
+        }
+    }
+    let mut count = 0;
+    for entry in fs::read_dir(CORPUS).expect("the corpus is there") {
+        let path = entry.expect("readable").path();
+        if path.extension().is_none_or(|extension| extension != "jsonl") {
+            continue;
+        }
+        let kept = fs::read(&path).expect("readable");
+        let mut decoder = Decoder::open(&kept[..]).expect("an export");
+        let mut records = Vec::new();
+        while let Some(item) = decoder.next_item().expect("whole") {
+            if let Item::Event(record) = item {
+                records.push(record);
+            }
+        }
+        let replayed = replay(&records);
+        assert_eq!(replayed.difference, None, "{}", path.display());
+        assert_eq!(replayed.ended, decoder.header().ended, "{}", path.display());
+        count += 1;
+    }
+    assert!(count >= 12, "only {count} journals");
 }
