@@ -80,6 +80,8 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     /// Write a run with its files into a file
     Export(ExportArgs),
+    /// Put a run that was exported and has ended into a store
+    Import(ImportArgs),
     /// Bring the schema of a store up to date
     Migrate(MigrateArgs),
     /// Check whether a server would run well here
@@ -252,6 +254,23 @@ pub(crate) struct ExportArgs {
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) address: ServerAddress,
+}
+
+/// `import`.
+///
+/// The journal is written as it stands in the file, under the tenant of the admin key. Its usage is kept and marked as billed
+/// elsewhere, and no budget is touched.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// The file that `portolan export` wrote
+    pub(crate) file: PathBuf,
+    /// The data directory of a stopped server [default: ./portolan-data; env: PORTOLAN_DATA]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// The database of several servers, which may run; the admin key is that of --data, or PORTOLAN_API_KEY [env:
+    /// PORTOLAN_DATABASE]
+    #[arg(long, value_name = "URL")]
+    pub(crate) database: Option<DatabaseUrl>,
 }
 
 /// `init`.

@@ -6,6 +6,7 @@ mod config;
 mod demo;
 mod doctor;
 mod export;
+mod import;
 mod init;
 mod migrate;
 mod openapi;
@@ -42,6 +43,7 @@ pub(crate) async fn run(arguments: Arguments, screen: Screen) -> Result<Exit, Fa
         Command::Agents(command) => agents::run(command, &global, &screen).await,
         Command::Replay(args) => replay::run(&args, &global, &screen).await,
         Command::Export(args) => export::run(&args, &global, &screen).await,
+        Command::Import(args) => import::run(&args, &global, &screen).await,
         Command::Migrate(args) => migrate::run(&args, &global, &screen).await,
         Command::Verify(args) => verify::run(&args, &global, &screen).await,
         Command::Doctor(args) => doctor::run(&args, &global, &screen).await,

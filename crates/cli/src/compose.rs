@@ -3,11 +3,13 @@
 //! One process owns a data directory, so on SQLite a restart takes over whatever its predecessor left, at once; on a shared Postgres
 //! a run is taken over when its lease has run out. Nothing of a workspace outlives its process but through the journal: the directories are made anew from it.
 
+mod administer;
 mod keys;
 mod models;
 mod store;
 mod workspaces;
 
+pub(crate) use administer::{Administered, administer};
 pub use keys::KeyFileError;
 pub(crate) use keys::read_admin_key;
 pub(crate) use models::{RouterModels, registry};

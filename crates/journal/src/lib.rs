@@ -13,6 +13,7 @@ pub mod export;
 pub mod faulty;
 pub mod fold;
 pub mod hub;
+pub mod import;
 pub mod memory;
 pub mod row;
 pub mod store;
@@ -24,6 +25,7 @@ pub use append::{
 };
 pub use fold::{Progress, RunStatus};
 pub use hub::{Hub, RunSignal};
+pub use import::{Import, ImportError, Imported};
 pub use row::{
     Command, Commanded, Glance, Head, InboxEntry, InboxId, RunFilter, RunRef, RunRow, ScopeBooks, ScopeKey,
 };

@@ -8,6 +8,7 @@ use crate::{
     audit::{AuditSource, AuditedScope, Dossier, DossierError, Stray, UsageRow},
     fold::{Progress, RunStatus},
     hub::Hub,
+    import::{Import, Imported},
     row::{Command, Commanded, Head, InboxEntry, InboxId, RunFilter, RunRef, RunRow, ScopeBooks, ScopeKey},
     store::{JournalError, JournalStore},
 };
@@ -404,6 +405,28 @@ impl JournalStore for MemoryJournal {
 
     fn claim(&self, request: ClaimRequest) -> Fut<'_, Result<Vec<Claimed>, JournalError>> {
         now(self.state().claim(&request))
+    }
+
+    fn import(&self, import: Import) -> Fut<'_, Result<Imported, JournalError>> {
+        let run = import.row().at;
+        let mut state = self.state();
+        if state.runs.contains_key(&run) {
+            return now(Imported::Exists);
+        }
+        let usage = UsageRow {
+            is_imported: true,
+            ..UsageRow::of(import.row())
+        };
+        state.usage.insert(run, vec![usage]);
+        let kept = Run {
+            row: import.row().clone(),
+            journal: import.events().to_vec(),
+            inbox: Vec::new(),
+            next_inbox: 1,
+        };
+        self.hub.committed(run, kept.row.last_seq, true);
+        state.runs.insert(run, kept);
+        now(Imported::Done)
     }
 
     fn append(&self, append: Append) -> Fut<'_, Result<Appended, JournalError>> {

@@ -3,6 +3,7 @@
 use crate::{
     append::{Admission, Admitted, Append, Appended, ClaimRequest, Claimed, RenewRequest, Renewed},
     hub::Hub,
+    import::{Import, Imported},
     row::{Command, Commanded, Glance, Head, InboxEntry, RunFilter, RunRef, RunRow, ScopeBooks, ScopeKey},
 };
 use portolan_core::{
@@ -167,6 +168,13 @@ pub trait JournalStore: Send + Sync + std::fmt::Debug {
         tenant: TenantId,
         scope: ScopeKey,
     ) -> Fut<'_, Result<Option<ScopeBooks>, JournalError>>;
+
+    /// Writes a run that ended elsewhere: row, events and usage, or nothing. No budget is touched, and its usage is marked so that
+    /// it is not billed again. A store that cannot refuses.
+    fn import(&self, _import: Import) -> Fut<'_, Result<Imported, JournalError>> {
+        let refused = JournalError::NotCommitted("this store takes no imports".to_owned());
+        Box::pin(std::future::ready(Err(refused)))
+    }
 
     /// Where commits are announced within this process.
     fn hub(&self) -> &Hub;

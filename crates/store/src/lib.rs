@@ -11,6 +11,7 @@
 
 pub mod blobs;
 mod code;
+mod import;
 mod judge;
 pub mod postgres;
 mod sql;

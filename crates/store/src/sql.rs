@@ -80,7 +80,7 @@ pub(crate) const INBOX_COUNTS: &str = "SELECT inbox_count,
 /// What is billed for a run.
 pub(crate) const USAGE: &str =
     "SELECT day, status, model_calls, tool_calls, tokens_in, tokens_out, tokens_cached,
-        tokens_reasoning, cost, cost_is_estimate
+        tokens_reasoning, cost, cost_is_estimate, imported
     FROM usage WHERE tenant_id = $1 AND run_id = $2";
 
 /// The scopes that have books, each with what its runs hold.

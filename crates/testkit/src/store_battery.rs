@@ -7,6 +7,7 @@ mod appending;
 mod claiming;
 mod commands;
 mod fixture;
+mod importing;
 mod money;
 mod reading;
 
@@ -61,6 +62,7 @@ where
         claiming::CHECKS,
         commands::CHECKS,
         reading::CHECKS,
+        importing::CHECKS,
     ];
     let mut violations = Vec::new();
     let mut ran = 0;

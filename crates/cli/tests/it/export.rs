@@ -1,4 +1,4 @@
-//! `portolan export` and `portolan replay`: what a server wrote, as a file, and folded again.
+//! `portolan export`, `replay` and `import`: what a server wrote, as a file, folded again, and put elsewhere.
 
 use crate::support::{Daemon, Ended, Stage, portolan};
 use serde_json::Value;
@@ -122,4 +122,133 @@ async fn a_run_that_is_not_there_is_not_exported_and_leaves_no_file() {
         .filter(|name| name.starts_with("none"))
         .collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// The lines without the header, whose origin is another one elsewhere, and without the digest that covers it.
+fn body(file: &str) -> Vec<&str> {
+    let lines: Vec<&str> = file.lines().collect();
+    lines[1..lines.len() - 1].to_vec()
+}
+
+/// Imports into the data directory `other`.
+fn import(stage: &Stage) -> Ended {
+    let arguments = ["import", "run.jsonl", "--json", "--data", "other"];
+    Ended::of(portolan(stage.path(), &arguments))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_is_imported_into_another_data_directory_and_is_the_same_there() {
+    let exported = Exported::set();
+    let stage = &exported.stage;
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--data", "other"];
+    let other = Daemon::start(stage.path(), "other.log", &serve);
+    import(stage).expect(4).says("stop the server");
+    other.kill();
+    let done = import(stage).expect(0).json();
+    assert_eq!(done["runId"], exported.run.as_str());
+    import(stage).expect(1).says("already");
+    let verify = ["verify", "--json", "--data", "other"];
+    let clean = Ended::of(portolan(stage.path(), &verify)).expect(0).json();
+    assert_eq!(clean["audited"]["ended"], 1, "{clean}");
+
+    let other = Daemon::start(stage.path(), "other.log", &serve);
+    let on = |arguments: &[&str]| {
+        let mut command = portolan(stage.path(), arguments);
+        command
+            .env("PORTOLAN_URL", &other.url)
+            .env("PORTOLAN_DATA", "other");
+        Ended::of(command).expect(0)
+    };
+    assert_eq!(
+        body(&on(&["export", &exported.run]).stdout),
+        body(&exported.file())
+    );
+    on(&["replay", &exported.run]);
+    let artifacts = on(&["runs", "artifacts", &exported.run, "--json"]).json();
+    let path = artifacts["data"][0]["path"].as_str().expect("a note");
+    let content = on(&["runs", "artifacts", &exported.run, path]);
+    assert_eq!(content.stdout, "a note\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_is_imported_into_postgres_while_its_server_runs() {
+    let exported = Exported::set();
+    let cluster = portolan_testkit::postgres::Cluster::start();
+    let database = cluster.database();
+    // The server holds its data directory, so the command is given another one, and the key.
+    let stage = &exported.stage;
+    let serve = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--data",
+        "other",
+        "--database",
+        &database,
+    ];
+    let server = Daemon::start(stage.path(), "other.log", &serve);
+    let key = fs::read_to_string(stage.path().join("other/admin.key")).expect("there");
+    let mut command = portolan(
+        stage.path(),
+        &["import", "run.jsonl", "--database", &database, "--data", "held"],
+    );
+    command.env("PORTOLAN_API_KEY", key.trim());
+    Ended::of(command).expect(0);
+    let mut command = portolan(stage.path(), &["export", &exported.run]);
+    command
+        .env("PORTOLAN_URL", &server.url)
+        .env("PORTOLAN_DATA", "other");
+    let again = Ended::of(command).expect(0);
+    assert_eq!(body(&again.stdout), body(&exported.file()));
+    let verify = ["verify", "--json", "--database", &database];
+    let clean = Ended::of(portolan(stage.path(), &verify)).expect(0).json();
+    assert_eq!(clean["audited"]["ended"], 1, "{clean}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_damaged_or_has_not_ended_is_not_imported() {
+    let exported = Exported::set();
+    let path = exported.stage.path().join("run.jsonl");
+    let whole = exported.file();
+    let other = Daemon::start(
+        exported.stage.path(),
+        "other.log",
+        &["serve", "--listen", "127.0.0.1:0", "--data", "other"],
+    );
+    other.kill();
+    fs::write(&path, &whole[..whole.len() - 10]).expect("written");
+    import(&exported.stage).expect(1).says("it was cut");
+    fs::write(&path, whole.replacen("a note", "b note", 1)).expect("written");
+    import(&exported.stage).expect(1).says("damaged");
+
+    // Rewritten so that the file is whole and the run is not.
+    let rewrite = |keep: &dyn Fn(&portolan_core::event::Recorded) -> bool| {
+        use portolan_journal::export::{Decoder, Encoder, Item};
+        let mut decoder = Decoder::open(whole.as_bytes()).expect("whole");
+        let (mut events, mut blobs) = (Vec::new(), Vec::new());
+        while let Some(item) = decoder.next_item().expect("whole") {
+            match item {
+                Item::Event(record) if keep(&record) => events.push(record),
+                Item::Event(_) => {}
+                Item::Blob(digest, content) => blobs.push((digest, content)),
+            }
+        }
+        let mut header = decoder.header().clone();
+        header.events = events.len() as u64;
+        let (mut encoder, mut file) = Encoder::begin(header).expect("encodes");
+        for record in &events {
+            file.extend(encoder.event(record).expect("encodes"));
+        }
+        for (digest, content) in blobs {
+            file.extend(encoder.blob(digest, &content).expect("encodes"));
+        }
+        file.extend(encoder.end().expect("encodes"));
+        fs::write(&path, file).expect("written");
+    };
+    rewrite(&|record| record.kind != "run_succeeded");
+    import(&exported.stage).expect(1).says("has not ended");
+    rewrite(&|record| record.seq.0 != 5);
+    import(&exported.stage).expect(1).says("not_dense");
+    fs::write(&path, &whole).expect("written");
+    import(&exported.stage).expect(0);
 }

@@ -12,7 +12,7 @@ fn a_data_directory_is_brought_up_to_date_once() {
         arguments.extend(more);
         run(directory.path(), &arguments).expect(0).json()
     };
-    let all = json!(["V1__initial"]);
+    let all = json!(["V1__initial", "V2__imports"]);
     assert_eq!(
         migrate(&["--dry-run"]),
         json!({ "store": "data", "pending": all })
@@ -43,13 +43,13 @@ fn a_shared_database_is_brought_up_to_date_once_and_the_doctor_sees_it() {
     let doctor = ["--listen", "127.0.0.1:0", "--data", "data"];
     let seen = ask("doctor", &doctor, 0);
     assert_eq!(finding(&seen, "schema")["detail"], "the first start will make it");
-    let all = json!(["V1__initial", "V2__blobs"]);
+    let all = json!(["V1__initial", "V2__blobs", "V3__imports"]);
     assert_eq!(ask("migrate", &["--dry-run"], 0)["pending"], all);
     assert_eq!(ask("migrate", &[], 0)["applied"], all);
     assert_eq!(ask("migrate", &[], 0)["applied"], json!([]));
     assert_eq!(
         finding(&ask("doctor", &doctor, 0), "schema")["detail"],
-        "version 2"
+        "version 3"
     );
 
     cluster.sql(&database, "ALTER DATABASE test0 SET synchronous_commit = off");

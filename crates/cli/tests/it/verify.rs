@@ -154,7 +154,7 @@ const DAMAGE: &[(&str, &[FindingKind])] = &[
     ("DELETE FROM usage WHERE run_id = ENDED", &[FindingKind::UsageMissing]),
     (
         "INSERT INTO usage SELECT tenant_id, OPEN, day, agent, agent_version, model, status, model_calls, tool_calls, tokens_in,
-             tokens_out, tokens_cached, tokens_reasoning, cost, cost_is_estimate FROM usage WHERE run_id = ENDED",
+             tokens_out, tokens_cached, tokens_reasoning, cost, cost_is_estimate, imported FROM usage WHERE run_id = ENDED",
         &[FindingKind::UsageTooMuch],
     ),
     (

@@ -21,6 +21,8 @@ pub struct UsageRow {
     pub cost: Option<NanoUsd>,
     /// Whether a part of it is an estimate.
     pub cost_is_estimate: bool,
+    /// Whether the run was imported: it was billed where it ran.
+    pub is_imported: bool,
 }
 
 impl UsageRow {
@@ -35,6 +37,7 @@ impl UsageRow {
             tokens: progress.tokens,
             cost: (!progress.cost_unknown).then_some(progress.cost),
             cost_is_estimate: progress.cost_is_estimate,
+            is_imported: false,
         }
     }
 }
@@ -50,7 +53,10 @@ pub(super) fn check(dossier: &Dossier, found: &mut Vec<Finding>) {
         found.push(Finding::new(FindingKind::UsageTooMuch, row.at, detail(wanted)));
     }
     if let Some(usage) = dossier.usage.first().filter(|_| wanted == 1) {
-        let right = UsageRow::of(row);
+        let right = UsageRow {
+            is_imported: usage.is_imported,
+            ..UsageRow::of(row)
+        };
         if *usage != right {
             let detail = format!("{usage:?} where {right:?} belongs");
             found.push(Finding::new(FindingKind::UsageDiffers, row.at, detail));

@@ -183,6 +183,7 @@ fn usage_row(row: &Row) -> Result<UsageRow, Fault> {
         },
         cost: cost.map(code::money).transpose()?,
         cost_is_estimate: get::<i64>(row, 9)? != 0,
+        is_imported: get::<i64>(row, 10)? != 0,
     })
 }
 

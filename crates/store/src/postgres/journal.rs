@@ -10,10 +10,12 @@ use super::{
         admit::Admit,
         budget::SetLimit,
         claim::TakeRuns,
+        import::ImportRun,
         inbox::PutCommand,
         lease::{GiveBack, Renew},
     },
 };
+use crate::import::PreparedImport;
 use crate::judge::PreparedAppend;
 use deadpool_postgres::Object;
 use portolan_core::{
@@ -26,8 +28,8 @@ use portolan_core::{
 };
 use portolan_journal::{
     Admission, Admitted, Append, Appended, ClaimRequest, Claimed, Command, Commanded, Glance, Head, Hub,
-    InboxEntry, JournalError, JournalStore, RenewRequest, Renewed, RunFilter, RunRef, RunRow, ScopeBooks,
-    ScopeKey,
+    Import, Imported, InboxEntry, JournalError, JournalStore, RenewRequest, Renewed, RunFilter, RunRef,
+    RunRow, ScopeBooks, ScopeKey,
 };
 
 fn unwritable(error: &serde_json::Error) -> JournalError {
@@ -76,6 +78,13 @@ impl JournalStore for PostgresStore {
             let append = PreparedAppend::new(append).map_err(|error| unwritable(&error))?;
             let (waiting, answer) = Waiting::new(append);
             self.ask(Queue::Of(run), Job::Append(waiting), answer).await
+        })
+    }
+
+    fn import(&self, import: Import) -> Fut<'_, Result<Imported, JournalError>> {
+        Box::pin(async move {
+            let import = PreparedImport::new(import).map_err(|error| unwritable(&error))?;
+            self.write(Queue::Rest, ImportRun(import)).await
         })
     }
 

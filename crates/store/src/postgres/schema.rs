@@ -25,6 +25,11 @@ const MIGRATIONS: &[Step] = &[
         name: "V2__blobs",
         sql: include_str!("../../migrations/postgres/V2__blobs.sql"),
     },
+    Step {
+        version: 3,
+        name: "V3__imports",
+        sql: include_str!("../../migrations/postgres/V3__imports.sql"),
+    },
 ];
 
 /// How often the record is made against others who make it too.

@@ -6,6 +6,7 @@ pub(super) mod append;
 pub(super) mod budget;
 pub(super) mod claim;
 pub(super) mod events;
+pub(super) mod import;
 pub(super) mod inbox;
 pub(super) mod keys;
 pub(super) mod lease;

@@ -176,5 +176,6 @@ fn usage(row: &Row<'_>) -> Result<UsageRow, Fault> {
         },
         cost: cost.map(code::money).transpose()?,
         cost_is_estimate: row.get(9)?,
+        is_imported: row.get(10)?,
     })
 }

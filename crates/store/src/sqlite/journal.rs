@@ -7,10 +7,12 @@ use super::{
         append::AppendEvents,
         budget::{self, SetLimit},
         claim::TakeRuns,
+        import::ImportRun,
         inbox::PutCommand,
         lease::{GiveBack, Renew},
     },
 };
+use crate::import::PreparedImport;
 use portolan_core::{
     Fut,
     digest::Digest,
@@ -21,8 +23,8 @@ use portolan_core::{
 };
 use portolan_journal::{
     Admission, Admitted, Append, Appended, ClaimRequest, Claimed, Command, Commanded, Glance, Head, Hub,
-    InboxEntry, JournalError, JournalStore, RenewRequest, Renewed, RunFilter, RunRef, RunRow, ScopeBooks,
-    ScopeKey,
+    Import, Imported, InboxEntry, JournalError, JournalStore, RenewRequest, Renewed, RunFilter, RunRef,
+    RunRow, ScopeBooks, ScopeKey,
 };
 
 fn unwritable(error: &serde_json::Error) -> JournalError {
@@ -54,6 +56,13 @@ impl JournalStore for SqliteStore {
         Box::pin(async move {
             let append = AppendEvents::new(append).map_err(|error| unwritable(&error))?;
             self.write(append).await
+        })
+    }
+
+    fn import(&self, import: Import) -> Fut<'_, Result<Imported, JournalError>> {
+        Box::pin(async move {
+            let import = PreparedImport::new(import).map_err(|error| unwritable(&error))?;
+            self.write(ImportRun(import)).await
         })
     }
 

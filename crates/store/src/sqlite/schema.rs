@@ -11,11 +11,18 @@ use rusqlite::{Connection, TransactionBehavior};
 pub(super) const APPLICATION_ID: i32 = 0x504F_5254;
 
 /// The migrations. Number n brings version n - 1 to version n; a released one is never edited.
-const MIGRATIONS: &[Step] = &[Step {
-    version: 1,
-    name: "V1__initial",
-    sql: include_str!("../../migrations/sqlite/V1__initial.sql"),
-}];
+const MIGRATIONS: &[Step] = &[
+    Step {
+        version: 1,
+        name: "V1__initial",
+        sql: include_str!("../../migrations/sqlite/V1__initial.sql"),
+    },
+    Step {
+        version: 2,
+        name: "V2__imports",
+        sql: include_str!("../../migrations/sqlite/V2__imports.sql"),
+    },
+];
 
 /// A schema that could not be brought up to date.
 #[derive(Debug, thiserror::Error)]

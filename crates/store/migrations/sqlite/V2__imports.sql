@@ -1,0 +1,2 @@
+-- Runs that were imported have ended, and were billed, elsewhere: their usage is kept and not billed here.
+ALTER TABLE usage ADD COLUMN imported INTEGER NOT NULL DEFAULT 0;
