@@ -111,6 +111,8 @@ pub struct Host {
     /// Whether runs may be waiting for a place.
     backlog: AtomicBool,
     first_sweep_done: AtomicBool,
+    /// When the leases of all that is driven here were last renewed.
+    renewed_at: Mutex<Timestamp>,
     closed: CancellationToken,
 }
 
@@ -122,7 +124,8 @@ impl Host {
 
     /// A host whose tasks run where the spawner puts them.
     pub fn with_spawner(deps: Deps, options: HostOptions, spawner: Arc<dyn Spawner>) -> Arc<Self> {
-        let owner = deps.entropy.owner_id(deps.clock.now());
+        let renewed_at = deps.clock.now();
+        let owner = deps.entropy.owner_id(renewed_at);
         Arc::new(Self {
             deps,
             options,
@@ -137,6 +140,7 @@ impl Host {
             wake: Notify::new(),
             backlog: AtomicBool::new(false),
             first_sweep_done: AtomicBool::new(false),
+            renewed_at: Mutex::new(renewed_at),
             closed: CancellationToken::new(),
         })
     }
@@ -329,7 +333,9 @@ impl Host {
         }
     }
 
-    async fn renew(self: &Arc<Self>) {
+    /// Renews the leases of all that is driven here. Whether that is done.
+    async fn renew(self: &Arc<Self>) -> bool {
+        let at = self.deps.clock.now();
         let runs: Vec<(RunRef, Epoch, u64)> = self
             .driven()
             .iter()
@@ -342,12 +348,13 @@ impl Host {
             })
             .collect();
         if runs.is_empty() {
-            return;
+            self.note_renewal(at);
+            return true;
         }
         let lease_end_us = self.lease_end_us();
         let asked: Vec<(RunRef, Epoch)> = runs.iter().map(|(run, epoch, _)| (*run, *epoch)).collect();
         if faults::at(Point::LeaseDue).await.is_some() {
-            return;
+            return false;
         }
         match self
             .deps
@@ -380,8 +387,26 @@ impl Host {
                     }
                 }
             }
-            Err(error) => tracing::warn!(%error, "leases could not be renewed"),
+            Err(error) => {
+                tracing::warn!(%error, "leases could not be renewed");
+                return false;
+            }
         }
+        self.note_renewal(at);
+        true
+    }
+
+    fn note_renewal(&self, at: Timestamp) {
+        *self.renewed_at.lock().unwrap_or_else(PoisonError::into_inner) = at;
+    }
+
+    /// Whether a run of this owner whose lease is over is one that nobody drives here. On an embedded store such runs are
+    /// claimed: their claim was committed and its answer was lost. What is driven is renewed before that, however long this
+    /// process was stopped.
+    async fn is_renewed(self: &Arc<Self>) -> bool {
+        let renewed_at = *self.renewed_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_late = self.deps.clock.now().ms_since(renewed_at) > self.options.lease_ms / 2;
+        self.options.dead == DeadOwners::LeaseExpired || !is_late || self.renew().await
     }
 
     /// Takes free runs while there are places. One bad run never stops it.
@@ -410,7 +435,7 @@ impl Host {
                 max: u32::try_from(permits.len()).unwrap_or(u32::MAX),
                 dead: self.options.dead,
             };
-            if faults::at(Point::SweepBeforeClaim).await.is_some() {
+            if !self.is_renewed().await || faults::at(Point::SweepBeforeClaim).await.is_some() {
                 return;
             }
             let asked = permits.len();

@@ -190,7 +190,8 @@ pub enum Appended {
 pub enum DeadOwners {
     /// Those whose lease ran out.
     LeaseExpired,
-    /// Everybody else: the caller holds the exclusive lock of an embedded store.
+    /// Everybody else: the caller holds the exclusive lock of an embedded store. And those runs of the caller whose lease ran
+    /// out: it does not drive what it does not renew, such as runs of a claim whose answer it never heard.
     AllOthers,
 }
 

@@ -340,8 +340,10 @@ impl State {
 fn is_free(row: &RunRow, request: &ClaimRequest) -> bool {
     let owner_is_dead = match (row.owner, request.dead) {
         (None, _) => true,
-        (Some(owner), DeadOwners::AllOthers) => owner != request.claim.owner,
-        (Some(_), DeadOwners::LeaseExpired) => row.lease_until.is_none_or(|until| until <= request.now),
+        (Some(owner), DeadOwners::AllOthers) if owner != request.claim.owner => true,
+        (Some(_), DeadOwners::AllOthers | DeadOwners::LeaseExpired) => {
+            row.lease_until.is_none_or(|until| until <= request.now)
+        }
     };
     let is_due = match row.progress.status {
         RunStatus::Queued => !planted(Plant::QueuedNotSwept),

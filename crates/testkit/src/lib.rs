@@ -10,6 +10,7 @@ pub mod chaos;
 pub mod clock;
 pub mod conformance;
 pub mod entropy;
+pub mod faults;
 pub mod kill;
 pub mod matrix;
 pub mod postgres;

@@ -1,11 +1,15 @@
 //! The host: what it takes up, when, and what it gives back.
 
 use super::world::{RUN, Script, Setup, World};
-use portolan_core::model::ModelFailure;
+use portolan_core::{
+    faults::{Plan, Point, arm_thread},
+    model::ModelFailure,
+};
 use portolan_engine::{Host, HostOptions};
 use portolan_journal::{Command, DeadOwners, JournalStore, RunStatus};
+use portolan_testkit::faults::InProcess;
 use serde_json::json;
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 /// An hour between sweeps: nothing happens by accident.
 const SELDOM: HostOptions = HostOptions {
@@ -111,5 +115,45 @@ async fn a_drained_host_gives_its_runs_to_the_next_one() {
     until(&world, RunStatus::Succeeded).await;
     assert_eq!(world.keys(), ["RUN:llm-1:1", "RUN:llm-1:1"]);
     next.drain(1_000).await;
+    task.await.expect("the sweep ends with the host");
+}
+
+#[tokio::test]
+async fn a_claim_whose_answer_is_lost_strands_no_run() {
+    let plan: Plan = "claim.committed@1=unknown".parse().expect("a rule");
+    let armed = arm_thread(plan, Arc::new(InProcess));
+    let world = Setup::new(vec![Script::Final(json!("ok"))]).admitted().await;
+    let (host, task) = hosted(&world);
+    while armed.hits(Point::ClaimCommitted) == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert!(world.row().await.owner.is_some(), "the claim was committed");
+    world.clock.advance_ms(15_000);
+    host.poke();
+    until(&world, RunStatus::Succeeded).await;
+    host.drain(1_000).await;
+    task.await.expect("the sweep ends with the host");
+}
+
+#[tokio::test]
+async fn a_process_that_slept_past_its_leases_goes_on_with_its_runs() {
+    let script = vec![Script::Hang];
+    let world = Setup::new(script).admitted().await;
+    let (host, task) = hosted(&world);
+    while world.provider.hung.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    let epoch = world.row().await.epoch;
+    world.clock.advance_ms(100_000);
+    host.poke();
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(
+        world.row().await.epoch,
+        epoch,
+        "it was not claimed from under its drive"
+    );
+    host.drain(0).await;
     task.await.expect("the sweep ends with the host");
 }

@@ -19,6 +19,7 @@ checks! {
     concurrent_claims_share_nothing,
     an_expired_lease_frees_a_run,
     all_others_are_dead_to_the_holder_of_the_lock,
+    what_the_holder_of_the_lock_does_not_renew_it_gets_again,
     waiting_runs_are_claimed_when_due,
     a_cancel_wakes_a_waiting_run,
     an_owner_that_dies_before_it_goes_on_strands_nothing,
@@ -128,6 +129,18 @@ async fn all_others_are_dead_to_the_holder_of_the_lock(world: World) -> Verdict 
     same!(own, vec![], "what its owner gets");
     let claimed = world.claim(2, NOW, 10, DeadOwners::AllOthers).await?;
     same!(runs(&claimed), vec![run.run], "what another one gets");
+    Ok(())
+}
+
+async fn what_the_holder_of_the_lock_does_not_renew_it_gets_again(world: World) -> Verdict {
+    let run = world.running().await?;
+    let until = claim_of(1).lease_until;
+    let early = world
+        .claim(1, Timestamp(until.0 - 1), 10, DeadOwners::AllOthers)
+        .await?;
+    same!(early, vec![], "before the lease ends");
+    let claimed = world.claim(1, until, 10, DeadOwners::AllOthers).await?;
+    same!(runs(&claimed), vec![run.run], "when it ends");
     Ok(())
 }
 

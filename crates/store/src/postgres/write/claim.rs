@@ -77,7 +77,7 @@ RETURNING r.tenant_id, r.run_id, r.epoch, r.redrives"
 }
 
 const LEASE_EXPIRED: &str = take!("(r.lease_until IS NULL OR r.lease_until <= $3)");
-const ALL_OTHERS: &str = take!("r.owner <> $1");
+const ALL_OTHERS: &str = take!("(r.owner <> $1 OR r.lease_until IS NULL OR r.lease_until <= $3)");
 
 /// How many more runs are looked at than taken: others may be about to take the oldest.
 const AHEAD: i64 = 4;

@@ -98,7 +98,7 @@ fn orphaned(connection: &Connection, request: &ClaimRequest) -> Result<Vec<RunRe
         DeadOwners::AllOthers => {
             let sql = format!(
                 "SELECT tenant_id, run_id FROM runs INDEXED BY runs_owned
-                 WHERE owner IS NOT NULL AND owner <> ?1 AND {awake} ORDER BY run_id LIMIT ?3"
+                 WHERE owner IS NOT NULL AND (owner <> ?1 OR lease_until IS NULL OR lease_until <= ?2) AND {awake} ORDER BY run_id LIMIT ?3"
             );
             runs(connection, &sql, params![owner, now, request.max])
         }
