@@ -8,6 +8,7 @@ mod layers;
 mod length;
 mod licences;
 mod modules;
+mod museum;
 mod spelling;
 mod words;
 
@@ -57,6 +58,11 @@ const CHECKS: &[Check] = &[
         name: "error-pages",
         about: "every error code has its page",
         run: error_pages::check,
+    },
+    Check {
+        name: "museum",
+        about: "the tests that the museum names exist",
+        run: museum::check,
     },
     Check {
         name: "licences",
