@@ -9,6 +9,7 @@ mod doubt;
 mod failures;
 mod files;
 mod host;
+mod kth;
 mod recovery;
 mod replay;
 mod tampering;
