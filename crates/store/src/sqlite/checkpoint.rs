@@ -7,7 +7,7 @@ use std::{
     io,
     sync::{
         Arc,
-        atomic::{AtomicI32, Ordering},
+        atomic::{AtomicI32, AtomicU64, Ordering},
     },
     thread::JoinHandle,
 };
@@ -23,10 +23,16 @@ const START_OVER_AFTER: i32 = 8_192;
 /// committed meanwhile.
 pub(super) const LOG_FRAMES: u64 = 8_192 + 512;
 
+/// Pages after which the writer tries again to start over, if it met the checkpointer at work: 1 MiB.
+const TRY_AGAIN_AFTER: i32 = 256;
+
 /// The writer's side.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     pages: Arc<AtomicI32>,
+    /// How often the checkpointer has begun or ended: odd while it is at work. Two cannot fold at once, and the second does
+    /// not wait.
+    folds: Arc<AtomicU64>,
     asked_at: i32,
     /// When the writer makes one itself.
     pub(super) start_over_at: i32,
@@ -36,11 +42,14 @@ pub(super) struct Checkpoints {
 /// Starts the thread that folds.
 pub(super) fn start(connection: Connection) -> Result<(Checkpoints, JoinHandle<()>), io::Error> {
     let (ask, asked) = bounded(1);
+    let folds: Arc<AtomicU64> = Arc::default();
+    let counted = Arc::clone(&folds);
     let thread = std::thread::Builder::new()
         .name("store-checkpoint".to_owned())
-        .spawn(move || fold(&connection, &asked))?;
+        .spawn(move || fold(&connection, &asked, &counted))?;
     let checkpoints = Checkpoints {
         pages: Arc::default(),
+        folds,
         asked_at: 0,
         start_over_at: START_OVER_AFTER,
         ask,
@@ -48,9 +57,11 @@ pub(super) fn start(connection: Connection) -> Result<(Checkpoints, JoinHandle<(
     Ok((checkpoints, thread))
 }
 
-fn fold(connection: &Connection, asked: &Receiver<()>) {
+fn fold(connection: &Connection, asked: &Receiver<()>, folds: &AtomicU64) {
     while asked.recv().is_ok() {
+        folds.fetch_add(1, Ordering::SeqCst);
         checkpoint(connection, "PRAGMA wal_checkpoint(PASSIVE)");
+        folds.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -91,10 +102,14 @@ impl Checkpoints {
             self.start_over_at = START_OVER_AFTER;
         }
         if pages >= self.start_over_at {
+            let folds = self.folds.load(Ordering::SeqCst);
             if checkpoint(connection, "PRAGMA wal_checkpoint(RESTART)") {
                 self.asked_at = 0;
                 self.start_over_at = START_OVER_AFTER;
                 self.pages.store(0, Ordering::Relaxed);
+            } else if folds % 2 == 1 || folds != self.folds.load(Ordering::SeqCst) {
+                // It met the checkpointer, which is soon done.
+                self.start_over_at = pages.saturating_add(TRY_AGAIN_AFTER);
             } else {
                 // Somebody reads an old state for long. Every commit would wait for it in vain.
                 self.start_over_at = pages.saturating_add(START_OVER_AFTER);
