@@ -1,6 +1,10 @@
 //! What a model costs, and the port behind which a price table stands.
 
-use crate::{money::NanoUsd, usage::TokenUsage};
+use crate::{
+    faults::{Plant, planted},
+    money::NanoUsd,
+    usage::TokenUsage,
+};
 use serde::{Deserialize, Serialize};
 
 /// Prices of one model, in nano-dollars for a million tokens of a bucket.
@@ -29,7 +33,11 @@ impl Price {
         let total = u128::from(usage.tokens_in) * u128::from(self.input_usd_per_million.0)
             + u128::from(usage.tokens_cached) * u128::from(cached.0)
             + output * u128::from(self.output_usd_per_million.0);
-        u64::try_from(total.div_ceil(1_000_000)).ok().map(NanoUsd)
+        let mut cost = total.div_ceil(1_000_000);
+        if planted(Plant::CostWraps) {
+            cost &= u128::from(u64::MAX);
+        }
+        u64::try_from(cost).ok().map(NanoUsd)
     }
 
     /// The most that a call can cost: every byte of input a token, all output that is allowed.

@@ -66,7 +66,10 @@ impl Run {
                 step,
                 attempt,
                 kind: kind.into_owned(),
-                payload: payload.to_vec(),
+                payload: match planted(Plant::NulStripped) {
+                    true => payload.iter().copied().filter(|byte| *byte != 0).collect(),
+                    false => payload.to_vec(),
+                },
             });
         }
     }
@@ -149,6 +152,12 @@ impl State {
         };
         let scopes = self.scopes_of(&row);
         if let Some(scope) = self.without_room(&scopes, reserve) {
+            if let Some(claim) = idempotency
+                && planted(Plant::RefusalKeepsKey)
+            {
+                let held = (claim.fingerprint, run, claim.expires_at);
+                self.keys.insert((run.tenant, claim.key), held);
+            }
             return Admitted::OverBudget { scope };
         }
         self.book(&scopes, |books| {
@@ -192,7 +201,9 @@ impl State {
             if row.epoch > Epoch(0) && (!waits || row.owner.is_some()) {
                 row.redrives += 1;
             }
-            row.epoch = Epoch(row.epoch.0 + 1);
+            if row.epoch == Epoch(0) || !planted(Plant::TakenOverUnraised) {
+                row.epoch = Epoch(row.epoch.0 + 1);
+            }
             row.owner = Some(request.claim.owner);
             row.lease_until = Some(request.claim.lease_until);
             // While the run still waits, the time stays: an owner that dies before it goes on must not strand it.
@@ -229,6 +240,12 @@ impl State {
             if is_stale && planted(Plant::SeqWithGaps) {
                 kept.row.last_seq = kept.row.last_seq.next();
             }
+            if is_stale && planted(Plant::ToldBeforeCommit) {
+                // Readers see it until the next append takes its place.
+                let committed = kept.row.last_seq;
+                kept.push(events, at);
+                kept.row.last_seq = committed;
+            }
             return Appended::Fenced;
         }
         if after.is_some_and(|after| after != kept.row.last_seq) {
@@ -241,6 +258,10 @@ impl State {
         }
         if progress.status.is_terminal() && planted(Plant::SecondTerminal) {
             events.extend(events.last().cloned());
+        }
+        if planted(Plant::ToldBeforeCommit) {
+            let committed = kept.row.last_seq;
+            kept.journal.retain(|event| event.seq <= committed);
         }
         kept.push(events, at);
         kept.inbox.retain(|entry| !consumed.contains(&entry.id));
@@ -263,6 +284,9 @@ impl State {
                     books.reserved = books.reserved.saturating_sub(settle.reserved);
                 }
                 books.settled = books.settled.saturating_add(settle.actual);
+                if planted(Plant::SettledTwice) {
+                    books.settled = books.settled.saturating_add(settle.actual);
+                }
             });
         }
         let mut refused = None;
@@ -349,7 +373,10 @@ fn is_free(row: &RunRow, request: &ClaimRequest) -> bool {
         RunStatus::Queued => !planted(Plant::QueuedNotSwept),
         RunStatus::Running => true,
         RunStatus::Waiting => {
-            row.cancel_requested_at.is_some() || row.wake_at.is_some_and(|wake_at| wake_at <= request.now)
+            row.cancel_requested_at.is_some()
+                || row
+                    .wake_at
+                    .is_some_and(|wake_at| wake_at <= request.now && !planted(Plant::TimerForgotten))
         }
         RunStatus::Succeeded | RunStatus::Failed | RunStatus::Cancelled => false,
     };
@@ -530,7 +557,8 @@ impl JournalStore for MemoryJournal {
         for event in journal.iter().filter(|event| event.seq > after) {
             bytes = bytes.saturating_add(event.payload.len());
             let is_full = page.len() >= usize::try_from(max).unwrap_or(usize::MAX);
-            if is_full || (bytes > max_bytes && !page.is_empty()) {
+            let is_heavy = bytes > max_bytes && !planted(Plant::PageUnbounded);
+            if is_full || (is_heavy && !page.is_empty()) {
                 break;
             }
             page.push(event.clone());

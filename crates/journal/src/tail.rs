@@ -189,6 +189,9 @@ impl Tail {
     async fn wait(&mut self) -> bool {
         let now_us = self.clock.monotonic_us();
         let poll_ms = self.times.poll_ms;
+        if now_us >= self.heartbeat_us && planted(Plant::SilenceUntold) {
+            self.put_off_heartbeat();
+        }
         if now_us >= self.heartbeat_us {
             if self.journal.hub().lookout().is_overdue(now_us, poll_ms) {
                 self.state = State::Reading;

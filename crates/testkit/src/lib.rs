@@ -13,6 +13,7 @@ pub mod entropy;
 pub mod faults;
 pub mod kill;
 pub mod matrix;
+pub mod planted;
 pub mod postgres;
 pub mod random;
 pub mod sim;

@@ -37,8 +37,12 @@ plants! {
     AckBeforeCommit = "ack-before-commit", 1;
     /// A run that has ended takes another terminal event.
     SecondTerminal = "second-terminal", 2;
+    /// The timer of a run that waits is forgotten.
+    TimerForgotten = "timer-forgotten", 3;
     /// The key of an admission is not looked at.
     KeyIgnored = "key-ignored", 4;
+    /// A run is taken over under the generation that it had.
+    TakenOverUnraised = "taken-over-unraised", 5;
     /// Queued runs that nobody started are not swept.
     QueuedNotSwept = "queued-not-swept", 6;
     /// A completed step is dispatched again.
@@ -63,18 +67,30 @@ plants! {
     StatusWithoutEvent = "status-without-event", 16;
     /// The generation of the owner is not looked at.
     EpochUnchecked = "epoch-unchecked", 17;
+    /// NUL characters are cut out of what is stored.
+    NulStripped = "nul-stripped", 18;
     /// The usage of runs that failed or were cancelled is not written.
     UsageOnlyOfSuccess = "usage-only-of-success", 20;
+    /// What a call cost is booked twice.
+    SettledTwice = "settled-twice", 21;
     /// A budget is read and written in two steps.
     GateWithoutReserve = "gate-without-reserve", 22;
     /// A call is made though its money was refused.
     TopUpIgnored = "top-up-ignored", 23;
+    /// A cost that is too large wraps around.
+    CostWraps = "cost-wraps", 24;
     /// What a run had reserved is not given back when it ends.
     ReservationLeaks = "reservation-leaks", 25;
+    /// A refused admission keeps its key.
+    RefusalKeepsKey = "refusal-keeps-key", 26;
     /// What was committed between the replay and the wait is not told.
     GapAtTheSeam = "gap-at-the-seam", 28;
     /// A tail tells an event before it is committed.
     ToldBeforeCommit = "told-before-commit", 29;
     /// A tail ends by the status, before the last event.
     EndsByStatus = "ends-by-status", 30;
+    /// A page is as heavy as the journal.
+    PageUnbounded = "page-unbounded", 31;
+    /// A tail says nothing while nothing happens.
+    SilenceUntold = "silence-untold", 32;
 }

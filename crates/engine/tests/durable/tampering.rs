@@ -1,7 +1,11 @@
 //! A journal that was altered is noticed: the run ends, and never goes another way silently.
 
 use super::world::{RUN, Script, Setup, World};
-use portolan_core::{event::Recorded, failure::FailureKind};
+use portolan_core::{
+    event::Recorded,
+    failure::FailureKind,
+    faults::{Plant, plant},
+};
 use serde_json::json;
 
 async fn died_after_a_step() -> World {
@@ -40,6 +44,21 @@ async fn an_altered_instruction_diverges() {
     world.drive(2).await;
     assert_eq!(world.failure().await.kind, FailureKind::ReplayDiverged);
     assert_eq!(world.sends().len(), 2, "nothing is sent after the divergence");
+}
+
+#[tokio::test]
+async fn a_planted_indifference_to_divergence_is_noticed() {
+    let world = died_after_a_step().await;
+    alter(&world, "run_started", |payload| {
+        payload.replace("Be brief.", "Be broad.")
+    });
+    let sent = world.sends().len();
+    let _planted = plant(Plant::DivergenceIgnored);
+    world.drive(2).await;
+    assert!(
+        world.sends().len() > sent,
+        "the run went another way, and paid for it"
+    );
 }
 
 #[tokio::test]

@@ -1,7 +1,10 @@
 //! How a tail ends and what it refuses to show.
 
 use crate::support::{SeamStore, TIMES, ready};
-use portolan_core::ids::Seq;
+use portolan_core::{
+    faults::{Plant, plant},
+    ids::Seq,
+};
 use portolan_journal::{JournalError, JournalStore as _, TailItem};
 use portolan_testkit::clock::VirtualClock;
 
@@ -98,6 +101,21 @@ fn a_gap_a_repetition_and_an_event_out_of_order_are_not_shown() {
         );
         assert_eq!(reader.seen, shown);
     }
+}
+
+#[test]
+fn a_planted_silence_is_noticed() {
+    let (store, clock) = (SeamStore::new(), VirtualClock::new());
+    let run = store.begin(1);
+    let told = || {
+        let mut reader = store.follow(&clock, run, 0);
+        assert!(reader.drain().is_none());
+        clock.advance_ms(TIMES.heartbeat_ms);
+        matches!(reader.drain(), Some(TailItem::HeartbeatDue))
+    };
+    assert!(told());
+    let _planted = plant(Plant::SilenceUntold);
+    assert!(!told());
 }
 
 #[test]

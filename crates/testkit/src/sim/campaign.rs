@@ -111,12 +111,17 @@ pub const NOT_SIMULATED: &[(Plant, &str)] = &[
     ),
     (
         Plant::BatchOutOfOrder,
-        "steps are numbered as they are begun, so a ledger of keys sees no order; the scenarios of batches do",
+        "not placed in the code yet: the ledgers of the simulator do not record the order of a batch",
     ),
-    (
-        Plant::ToldBeforeCommit,
-        "a simulated read sees what was applied, and what was applied is durable; the crash matrix kills real stores",
-    ),
+    (Plant::TakenOverUnraised, "the battery of the stores"),
+    (Plant::NulStripped, "the battery of the stores"),
+    (Plant::CostWraps, "no simulated call costs that much"),
+    (Plant::RefusalKeepsKey, "the battery of the stores"),
+    (Plant::ToldBeforeCommit, "the battery of the stores"),
+    (Plant::TimerForgotten, "the battery of the stores"),
+    (Plant::SettledTwice, "the battery of the stores"),
+    (Plant::PageUnbounded, "the battery of the stores"),
+    (Plant::SilenceUntold, "a test of the tail on a virtual clock"),
 ];
 
 /// One seed; every so often twice, because a simulation that does not repeat itself proves nothing.
