@@ -12,6 +12,7 @@ use portolan_journal::{
     Admission, Admitted, Append, Appended, ClaimRequest, Claimed, Command, Commanded, Hub, InboxEntry,
     JournalError, JournalStore, RenewRequest, Renewed, RunFilter, RunRef, RunRow, ScopeBooks, ScopeKey,
     blob::{BlobError, BlobStore},
+    import::{Import, Imported},
 };
 use std::sync::{
     Arc,
@@ -209,6 +210,10 @@ impl JournalStore for KillingJournal {
         scope: ScopeKey,
     ) -> Fut<'_, Result<Option<ScopeBooks>, JournalError>> {
         self.inner.scope_books(tenant, scope)
+    }
+
+    fn import(&self, import: Import) -> Fut<'_, Result<Imported, JournalError>> {
+        self.inner.import(import)
     }
 
     fn hub(&self) -> &Hub {
