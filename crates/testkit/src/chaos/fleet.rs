@@ -265,9 +265,13 @@ impl Fleet {
 
 async fn signal(child: &Child, name: &str) -> Result<(), ChaosError> {
     let id = child.id().ok_or("the server has ended")?;
-    Command::new("kill")
-        .args([&format!("-{name}"), &id.to_string()])
+    // The shell's own `kill`: the program of that name is not on every machine.
+    let status = Command::new("/bin/sh")
+        .args(["-c", "kill -\"$1\" \"$2\"", "sh", name, &id.to_string()])
         .status()
         .await?;
+    if !status.success() {
+        return Err(format!("SIG{name} could not be sent to the server").into());
+    }
     Ok(())
 }
